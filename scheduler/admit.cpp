@@ -79,6 +79,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
       if (waiting_.size() == 1 || !can_pass()) break;
     }
   }
+  is_full_ = num_tokens >= room;
   Sweep();
   return num_tokens;
 }

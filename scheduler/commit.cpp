@@ -95,14 +95,16 @@ void Scheduler::CountAdmission(Sequence& sequence) {
     group.admitted = true;
     prompt_lengths_.Add(request.num_prompt(), sequence.num_hit_tokens);
     const WaitTimes& waits = group.wait.times();
-    events_.admissions.push_back({.request = request.id,
-                                  .num_prompt_tokens = request.num_prompt(),
-                                  .num_cached_tokens = sequence.num_hit_tokens,
-                                  .num_loaded_tokens = sequence.num_loaded_tokens,
-                                  .num_copied_tokens = sequence.num_copied_tokens,
-                                  .miss = sequence.miss,
-                                  .queue_time = SumOf(waits),
-                                  .waits = waits});
+    events_.admissions.push_back(
+        {.request = request.id,
+         .num_prompt_tokens = request.num_prompt(),
+         .num_cached_tokens = sequence.num_hit_tokens,
+         .num_loaded_tokens = sequence.num_loaded_tokens,
+         .num_copied_tokens = sequence.num_copied_tokens,
+         .miss = sequence.miss,
+         .queue_time = SumOf(waits),
+         .waits = waits,
+         .reported_tenant = shares_.reported_index(group.standing.tenant)});
   }
   if (!cache_.options().prefix_cache) return;
   if (sequence.returning) {

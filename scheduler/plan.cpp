@@ -63,8 +63,32 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   // waiting prompts may share an uncached prefix, which is computed only once. So only a step that
   // decodes begins to catch up.
   if (survey.num_decoding == 0) is_catching_up_ = false;
-  if (!plan.items.empty()) in_flight_[static_cast<size_t>(num_in_flight_++)] = &plan;
+  if (!plan.items.empty()) {
+    in_flight_[static_cast<size_t>(num_in_flight_++)] = &plan;
+    CountDeferrals();
+  }
   INCIPIT_CHECK(num_in_flight_ > 0 || !loading_.empty() || idle());
+}
+
+// Counts each waiting sequence once, because the step that is now planned does not start it. The
+// sequences in the queue share one reason: the limit at which the last call of Admit has stopped.
+void Scheduler::CountDeferrals() {
+  const auto count = [this](DeferralReason reason, size_t num_sequences) {
+    counts_.deferrals[static_cast<size_t>(reason)] += static_cast<int64_t>(num_sequences);
+  };
+  count(DeferralReason::kPrefix, static_cast<size_t>(num_parked_));
+  count(DeferralReason::kLoad, static_cast<size_t>(num_loading() - num_paused_));
+  DeferralReason reason = DeferralReason::kOrder;
+  if (lacks_blocks_) {
+    reason = DeferralReason::kRoom;
+  } else if (num_running() >= options_.running_max) {
+    reason = DeferralReason::kSlots;
+  } else if (is_blocked_) {
+    reason = DeferralReason::kRoom;
+  } else if (is_full_) {
+    reason = DeferralReason::kTokens;
+  }
+  count(reason, static_cast<size_t>(waiting_.size()));
 }
 
 // Returns true if the next step can compute a token of `sequence`, or can write loaded tokens of

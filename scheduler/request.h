@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -72,6 +73,7 @@ struct AdmissionEvent {
   Miss miss{};                    // why the lookup found no more tokens
   Duration queue_time{};          // from the arrival to the plan of the first step
   WaitTimes waits{};              // parts of queue_time
+  size_t reported_tenant = 0;     // index of the tenant in PerTenant
 };
 
 // Reports a sampled token of a choice, or the end of the choice, or both. The last event of a

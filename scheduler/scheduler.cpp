@@ -130,6 +130,9 @@ void Scheduler::EndAll(FinishReason reason) {
 }
 
 void Scheduler::EndGroup(SequenceGroup& group, FinishReason reason) {
+  if (reason == FinishReason::kTooLate) {
+    ++counts_.too_late[shares_.reported_index(group.standing.tenant)];
+  }
   for (Sequence& sequence : group.sequences) {
     if (sequence.ended()) continue;
     PushEnd(sequence, reason);

@@ -339,6 +339,7 @@ class Scheduler {
   bool HasWork(const Sequence& sequence) const;
   bool IsDecoding(const Sequence& sequence) const;
   int32_t NumBlocksForOne(const Sequence& sequence) const;
+  void CountDeferrals();
   Survey SurveyRunning();
   int32_t PromptRoom(const Survey& survey, const StepPlan& plan);
   int32_t RoomUntilDue(const StepPlan& plan, int32_t room) const;
@@ -548,6 +549,8 @@ class Scheduler {
   // True if the latest call of Admit found that the next sequence (the head) does not fit into the
   // cache.
   bool is_blocked_ = false;
+  // True if the latest call of Admit ended because the step had no room for further prompt tokens.
+  bool is_full_ = false;
   // Number of blocks that admissions could use (NumAvailable) when Admit had examined the whole
   // queue. No sequence of the queue fits into this number of blocks.
   int32_t num_available_ = 0;

@@ -18,17 +18,30 @@ namespace incipit {
 enum class PreemptionReason : uint8_t { kHead, kShare, kDecode };
 inline constexpr size_t kNumPreemptionReasons = 3;
 
+// Why a request is deferred: a step is planned, and the request waits on.
+// - kRoom: an earlier request, or the request itself, does not fit into the cache.
+// - kSlots: running_max sequences run.
+// - kTokens: the step has no room for further prompt tokens.
+// - kPrefix: another request computes a prefix that both requests share.
+// - kLoad: keys and values of a prefix are loaded from a tier.
+// - kOrder: the rules about the order of requests allow no further start in this step.
+enum class DeferralReason : uint8_t { kRoom, kSlots, kTokens, kPrefix, kLoad, kOrder };
+inline constexpr size_t kNumDeferralReasons = 6;
+
 // Counters, as changes since the previous call of Scheduler::TakeCounts.
 struct SchedulerCounts {
   std::array<int64_t, kNumPreemptionReasons> preemptions{};  // by PreemptionReason
+  // By DeferralReason: number of waiting sequences, summed over all planned steps.
+  std::array<int64_t, kNumDeferralReasons> deferrals{};
+  // Number of requests that ended with kTooLate, for each reported tenant.
+  PerTenant<int64_t> too_late{};
   // Number of times that a sequence was admitted before an earlier sequence of the same tenant. An
   // admission before several earlier sequences counts once for each of them.
   int64_t overtakes = 0;
   int64_t loads = 0;         // number of times that a sequence began to wait for loads from a tier
   int64_t failed_loads = 0;  // number of these waits after which at least one load was not ready
-  // Service of each tenant in ShareOptions::reported, and of all other tenants together. The
-  // service of a tenant is the sum of the prices of its tokens, divided by the weight of the
-  // tenant.
+  // Service of each reported tenant. The service of a tenant is the sum of the prices of its
+  // tokens, divided by the weight of the tenant.
   ServiceTotals services{};
 
   int64_t num_preemptions() const {

@@ -72,7 +72,7 @@ int32_t TenantShares::FindIndex(uint64_t id) {
   At(index) = {.id = id, .weight = weight == options_.weights.end() ? 1 : weight->second};
   const auto reported = std::ranges::find(options_.reported, id);
   if (reported != options_.reported.end()) {
-    At(index).total_index = static_cast<size_t>(reported - options_.reported.begin());
+    At(index).reported_index = static_cast<size_t>(reported - options_.reported.begin());
   }
   return index;
 }

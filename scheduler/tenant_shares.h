@@ -14,12 +14,15 @@ namespace incipit {
 // counter.
 inline constexpr int32_t kTenantsMax = 1024;
 
-// Maximum number of tenants whose service is reported separately.
+// Maximum number of tenants with figures of their own.
 inline constexpr size_t kReportedTenantsMax = 20;
-// The service of each tenant in ShareOptions::reported, in the same order. The service of a tenant
-// is the sum of the prices of its tokens, divided by the weight of the tenant. The last element is
-// the service of all other tenants.
-using ServiceTotals = std::array<double, kReportedTenantsMax + 1>;
+// A figure of each tenant in ShareOptions::reported, in the same order. The last element is the
+// figure of all other tenants together.
+template <typename T>
+using PerTenant = std::array<T, kReportedTenantsMax + 1>;
+// The service of each tenant: the sum of the prices of its tokens, divided by the weight of the
+// tenant.
+using ServiceTotals = PerTenant<double>;
 
 // The price of each kind of token, and the weight of each tenant.
 struct ShareOptions {
@@ -31,7 +34,7 @@ struct ShareOptions {
   // Weight of each tenant, by Request::tenant. The default weight is 1. A tenant with weight 2 gets
   // twice the service of a tenant with weight 1. REQUIRES: weights are above 0.
   absl::flat_hash_map<uint64_t, double> weights{};
-  // Ids (Request::tenant) of the tenants for which TakeServices returns separate numbers. REQUIRES:
+  // Ids (Request::tenant) of the tenants with separate elements in PerTenant. REQUIRES:
   // at most kReportedTenantsMax ids.
   std::vector<uint64_t> reported{};
 };
@@ -88,6 +91,8 @@ class TenantShares {
   // Returns the number of tenant indices in use. Enter returns indices in [0, num_indices()).
   int32_t num_indices() const { return static_cast<int32_t>(tenants_.size()); }
   uint64_t id(int32_t index) const { return At(index).id; }
+  // Returns the index of the tenant in PerTenant.
+  size_t reported_index(int32_t index) const { return At(index).reported_index; }
 
   // Returns the service that tenants received since the previous call of TakeServices: the price of
   // their tokens divided by their weight. Does not contain the amounts by which Enter raises
@@ -103,7 +108,7 @@ class TenantShares {
     int64_t num_requests = 0;
     int32_t num_running = 0;
     int32_t num_waiting = 0;
-    size_t total_index = kReportedTenantsMax;  // index in ServiceTotals
+    size_t reported_index = kReportedTenantsMax;  // index in PerTenant
   };
 
   Tenant& At(int32_t index) { return tenants_[static_cast<size_t>(index)]; }
@@ -112,7 +117,7 @@ class TenantShares {
     Tenant& tenant = At(index);
     const double service = price / tenant.weight;
     tenant.service += service;
-    untaken_[tenant.total_index] += service;
+    untaken_[tenant.reported_index] += service;
   }
   int32_t FindIndex(uint64_t id);
   int32_t FindIdle() const;

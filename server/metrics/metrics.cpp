@@ -45,11 +45,14 @@ void AddScheduler(const SchedulerCounts& counts, MetricsValues& values) {
   for (size_t i = 0; i < kNumPreemptionReasons; ++i) {
     Add(values.preemptions[i], counts.preemptions[i]);
   }
+  for (size_t i = 0; i < kNumDeferralReasons; ++i) Add(values.deferrals[i], counts.deferrals[i]);
   Add(values.overtakes, counts.overtakes);
   Add(values.load_waits, counts.loads);
   Add(values.failed_load_waits, counts.failed_loads);
   for (size_t i = 0; i < counts.services.size(); ++i) {
     Add(values.tenant_services[i], counts.services[i]);
+    Add(values.tenant_refusals[i][static_cast<size_t>(TenantRefusal::kTooLate)],
+        counts.too_late[i]);
   }
 }
 
@@ -84,8 +87,16 @@ class Metrics::State {
   }
 
   void SetReportedTenants(std::vector<std::string> names) {
+    reported_tenants_ = names;
     const MutexLock lock(mutex_);
     facts_.reported_tenants = std::move(names);
+  }
+
+  // Returns the index of the tenant `name` in PerTenant.
+  size_t ReportedIndexOf(std::string_view name) const {
+    const auto found = std::ranges::find(reported_tenants_, name);
+    if (found == reported_tenants_.end()) return kReportedTenantsMax;
+    return static_cast<size_t>(found - reported_tenants_.begin());
   }
 
   void SetLoadSource(std::function<EngineLoad()> source) {
@@ -123,6 +134,7 @@ class Metrics::State {
 
  private:
   const MetricsOptions options_;
+  std::vector<std::string> reported_tenants_;  // constant after SetReportedTenants
   Mutex mutex_;
   MetricsFacts facts_ ABSL_GUARDED_BY(mutex_);
   std::function<EngineLoad()> load_source_ ABSL_GUARDED_BY(mutex_);
@@ -153,7 +165,7 @@ void Metrics::OnStep(const StepEvents& events) {
   for (const AdmissionEvent& admission : events.admissions) {
     values.queue.Observe(ToSeconds(admission.queue_time));
     for (size_t i = 0; i < kNumWaitReasons; ++i) {
-      Add(values.wait_seconds[i], ToSeconds(admission.waits[i]));
+      Add(values.wait_seconds[admission.reported_tenant][i], ToSeconds(admission.waits[i]));
     }
     Add(values.prompt_cached_tokens, admission.num_cached_tokens);
     Add(values.loaded_tokens, admission.num_loaded_tokens);
@@ -197,8 +209,16 @@ void Metrics::OnKvEventGap(KvEventGap gap) {
   Add(state_->values.kv_event_gaps[static_cast<size_t>(gap)], 1);
 }
 
-void Metrics::OnRequestRejected(Reason reason) {
-  Add(state_->values.rejected[static_cast<size_t>(LabelOf(reason))], 1);
+void Metrics::OnRequestRejected(Reason reason, std::string_view tenant) {
+  MetricsValues& values = state_->values;
+  const RejectionLabel label = LabelOf(reason);
+  Add(values.rejected[static_cast<size_t>(label)], 1);
+  auto& refusals = values.tenant_refusals[state_->ReportedIndexOf(tenant)];
+  if (label == RejectionLabel::kQueueFull) {
+    Add(refusals[static_cast<size_t>(TenantRefusal::kQueueFull)], 1);
+  } else if (label == RejectionLabel::kQueueTooLong) {
+    Add(refusals[static_cast<size_t>(TenantRefusal::kQueueTooLong)], 1);
+  }
 }
 
 void Metrics::OnFirstToken(double seconds_since_arrival) {

@@ -136,8 +136,9 @@ class Metrics {
   // events.
   void OnKvEventGap(KvEventGap gap);
 
-  // Counts a request that the server refused because of `reason`.
-  void OnRequestRejected(Reason reason);
+  // Counts a request of `tenant` that the server refused because of `reason`. `tenant` is empty if
+  // the server does not know the tenant.
+  void OnRequestRejected(Reason reason, std::string_view tenant = {});
   // Records the time from the arrival of a request to its first output token. Called at most once
   // per request.
   void OnFirstToken(double seconds_since_arrival);

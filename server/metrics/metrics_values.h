@@ -7,7 +7,6 @@
 #include <iterator>
 #include <string>
 #include <string_view>
-#include <tuple>
 
 #include "base/mutex.h"
 #include "engine/engine.h"
@@ -24,6 +23,11 @@ inline constexpr size_t kNumFinishReasons = 6;  // number of enumerators of Fini
 inline constexpr std::string_view kEvictionReasonNames[kNumEvictionReasons] = {
     "capacity", "priority", "ttl", "reset"};
 
+// Values of the label `reason` of the metric incipit_tenant_refusals_total: the reasons to refuse a
+// request because of the load of the server. kTooLate: the request waited before.
+enum class TenantRefusal : uint8_t { kQueueFull, kQueueTooLong, kTooLate };
+inline constexpr size_t kNumTenantRefusals = 3;
+
 using MetricsCounter = std::atomic<int64_t>;
 
 // The counters and histograms of all metrics. The value of each counter, except
@@ -38,8 +42,10 @@ struct MetricsValues {
   MetricsHistogram eviction_age{kAgeBounds}, eviction_idle{kAgeBounds};
   std::array<MetricsCounter, kNumPreemptionReasons> preemptions{};
   MetricsCounter overtakes{0};
-  std::array<std::atomic<double>, kNumWaitReasons> wait_seconds{};
-  std::array<std::atomic<double>, std::tuple_size_v<ServiceTotals>> tenant_services{};
+  std::array<MetricsCounter, kNumDeferralReasons> deferrals{};
+  PerTenant<std::array<std::atomic<double>, kNumWaitReasons>> wait_seconds{};
+  PerTenant<std::atomic<double>> tenant_services{};
+  PerTenant<std::array<MetricsCounter, kNumTenantRefusals>> tenant_refusals{};
   MetricsCounter prompt_computed_tokens{0}, prompt_cached_tokens{0}, generated_tokens{0};
   MetricsCounter loaded_tokens{0};  // prompt tokens that were loaded from the disk cache
   // Times that a sequence waited for loads from the disk cache, and times, included in

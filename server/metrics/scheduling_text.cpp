@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace incipit {
@@ -12,6 +13,12 @@ constexpr std::string_view kPreemptionReasonNames[kNumPreemptionReasons] = {"hea
                                                                             "decode"};
 // Values of the label `reason` of incipit_request_wait_seconds_total, in the order of WaitReason.
 constexpr std::string_view kWaitReasonNames[kNumWaitReasons] = {"share", "room", "prefix", "load"};
+// Values of the label `reason` of incipit_deferrals_total, in the order of DeferralReason.
+constexpr std::string_view kDeferralReasonNames[kNumDeferralReasons] = {"room",   "slots", "tokens",
+                                                                        "prefix", "load",  "order"};
+// Values of the label `reason` of incipit_tenant_refusals_total, in the order of TenantRefusal.
+constexpr std::string_view kTenantRefusalNames[kNumTenantRefusals] = {"queue_full",
+                                                                      "queue_too_long", "too_late"};
 // Values of the label `class` of incipit_step_time_error_ratio, in the order of StepClass.
 constexpr std::string_view kStepClassNames[kNumStepClasses] = {"decode", "mixed", "prefill"};
 
@@ -23,13 +30,38 @@ void WritePreemptions(FamilyWriter& out, const MetricsValues& values) {
       SamplesByLabel("reason", kPreemptionReasonNames, values.preemptions));
 }
 
-void WriteWaits(FamilyWriter& out, const MetricsValues& values) {
+// Returns one sample for each tenant and each element of `reasons`. `values` is a PerTenant.
+template <class Reasons, class Values>
+std::vector<MetricSample> SamplesByTenant(const std::vector<std::string>& tenants,
+                                          const Reasons& reasons, const Values& values) {
+  std::vector<MetricSample> samples;
+  const auto append = [&](std::string_view tenant, const auto& values_of_tenant) {
+    for (MetricSample& sample : SamplesByLabel("reason", reasons, values_of_tenant)) {
+      sample.labels.push_back({"tenant", std::string(tenant)});
+      samples.push_back(std::move(sample));
+    }
+  };
+  for (size_t i = 0; i < tenants.size(); ++i) append(tenants[i], values[i]);
+  append(kOtherTenants, values.back());
+  return samples;
+}
+
+void WriteWaits(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
   out.Counter("incipit_request_wait_seconds_total",
               "Total waiting time of requests before their first step (batch), by reason. share: "
               "for a slot, for tokens in a step, or for requests that went first. room: for free "
               "cache blocks. prefix: for another request that computes a shared prefix. load: for "
-              "keys and values from the disk cache.",
-              SamplesByLabel("reason", kWaitReasonNames, values.wait_seconds));
+              "keys and values from the disk cache. tenant: as in incipit_tenant_service_total.",
+              SamplesByTenant(facts.reported_tenants, kWaitReasonNames, values.wait_seconds));
+  out.Counter(
+      "incipit_deferrals_total",
+      "Number of waiting requests that a step (batch) did not start, summed over all steps, "
+      "by reason. room: too few cache blocks are free. slots: --running-max sequences run. "
+      "tokens: the step has no room for further prompt tokens. prefix: another request "
+      "computes a shared prefix. load: keys and values are loaded from the disk cache. "
+      "order: other requests must start first, or enough attempts to start a request were "
+      "made in the step.",
+      SamplesByLabel("reason", kDeferralReasonNames, values.deferrals));
 }
 
 void WriteTenants(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
@@ -51,6 +83,13 @@ void WriteTenants(FamilyWriter& out, const MetricsValues& values, const MetricsF
       "token: --cached-price, output token: --output-price), divided by the weight of the "
       "tenant. other: the sum over all tenants without their own label.",
       samples);
+  out.Counter("incipit_tenant_refusals_total",
+              "Number of requests of a tenant that were refused because of the load of the server. "
+              "queue_full: too many requests or prompt tokens wait. queue_too_long: the request "
+              "would wait beyond its deadline. too_late: the request waited, and then its first "
+              "token could not be computed before its deadline. tenant: as in "
+              "incipit_tenant_service_total.",
+              SamplesByTenant(facts.reported_tenants, kTenantRefusalNames, values.tenant_refusals));
 }
 
 void WriteStepTimeErrors(FamilyWriter& out, const SchedulerFigures& figures) {
@@ -64,7 +103,7 @@ void WriteStepTimeErrors(FamilyWriter& out, const SchedulerFigures& figures) {
 }  // namespace
 
 void WriteScheduling(FamilyWriter& out, const MetricsValues& values, const MetricsFacts& facts) {
-  WriteWaits(out, values);
+  WriteWaits(out, values, facts);
   WritePreemptions(out, values);
   out.Counter(
       "incipit_overtakes_total",

@@ -68,7 +68,8 @@ void SessionStarter::RunText(std::string_view connection, const TextLoad& load,
   if (limit) pooled(limit);
 }
 
-void SessionStarter::Refuse(Session& session, const absl::Status& status) const {
+void SessionStarter::Refuse(Session& session, const absl::Status& status,
+                            std::string_view tenant) const {
   session.ReleaseSlot();
   if (session.cancelled()) {
     RequestOutcome outcome;
@@ -76,7 +77,7 @@ void SessionStarter::Refuse(Session& session, const absl::Status& status) const 
     outcome.total_seconds = ToSeconds(context_.clock.Now() - session.arrival());
     context_.metrics.OnRequestFinished(outcome);
   } else {
-    context_.metrics.OnRequestRejected(ErrorOf(status).reason);
+    context_.metrics.OnRequestRejected(ErrorOf(status).reason, tenant);
   }
   session.End(status);
 }
@@ -97,7 +98,7 @@ void SessionStarter::StartAll(std::shared_ptr<Session> session, RequestArrival a
                               Estimate estimate, ReadAll read) {
   const absl::StatusOr<Room> room = CheckRoom(arrival, *session, estimate);
   if (!room.ok()) {
-    Refuse(*session, room.status());
+    Refuse(*session, room.status(), arrival.tenant);
     return;
   }
   const std::string connection = arrival.connection;
@@ -107,7 +108,7 @@ void SessionStarter::StartAll(std::shared_ptr<Session> session, RequestArrival a
             if (status.ok()) {
               Prepare(std::move(job));
             } else {
-              Refuse(*job.session, status);
+              Refuse(*job.session, status, job.arrival.tenant);
             }
           });
 }
@@ -149,14 +150,14 @@ void SessionStarter::Prepare(Job job) {
   absl::Status status = prepared.status();
   if (status.ok()) status = CheckDeadline(*job.session);
   if (!status.ok()) {
-    Refuse(*job.session, status);
+    Refuse(*job.session, status, job.arrival.tenant);
     return;
   }
   for (Prepared& one : *prepared) {
     status = one.session->CheckWanted();
     if (status.ok()) status = Submit(one.session, job.arrival.tenant, std::move(one.request));
     if (status.ok()) continue;
-    Refuse(*one.session, status);
+    Refuse(*one.session, status, job.arrival.tenant);
     return;
   }
 }

@@ -101,8 +101,9 @@ class SessionStarter {
   void StartAll(std::shared_ptr<Session> session, RequestArrival arrival, Estimate estimate,
                 ReadAll read);
   // Ends `session` with the error `status`. The metrics count the request as cancelled if the
-  // client has cancelled, and otherwise as refused.
-  void Refuse(Session& session, const absl::Status& status) const;
+  // client has cancelled, and otherwise as refused. `tenant` is empty if the server does not know
+  // the tenant of the request.
+  void Refuse(Session& session, const absl::Status& status, std::string_view tenant = {}) const;
 
   // Returns an error with `reason`, `message`, the exceeded limit `limit`, and a delay after which
   // the client may send the request again.

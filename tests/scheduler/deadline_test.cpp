@@ -14,13 +14,17 @@ namespace {
 using testing::ElementsAre;
 using testing::Pair;
 
+constexpr uint64_t kReportedTenant = 5;
+
 // A scheduler that has learned the step times: 10 ms for each step, and 1 ms more for each token of
 // the step. `now` is the simulated time.
 class DeadlineFixture : public SchedulerFixture {
  public:
   explicit DeadlineFixture(int32_t running_max = 64)
       : SchedulerFixture({.num_blocks = 4096, .block_size = 4},
-                         {.step_tokens_max = 100, .running_max = running_max}) {
+                         {.step_tokens_max = 100,
+                          .running_max = running_max,
+                          .shares = {.reported = {kReportedTenant}}}) {
     for (uint64_t id = 1000; id < 1020; ++id) {
       Add(SchedulerFixture::Ask(id, 20 + 4 * static_cast<int32_t>(id % 20), 1, NextToken()));
       TimedStep();
@@ -60,6 +64,19 @@ TEST(DeadlineTest, ARequestThatCannotBeInTimeIsRefusedWithoutAStep) {
   EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kTooLate);
   EXPECT_FALSE(fixture.admissions.contains(1));
   EXPECT_TRUE(fixture.scheduler.idle());
+}
+
+TEST(DeadlineTest, RefusalsAreCountedForEachReportedTenant) {
+  DeadlineFixture fixture;
+  for (uint64_t id = 1; id <= 3; ++id) {
+    Request request = fixture.AskBy(id, 2000, 500);  // the prompt takes about 2,200 ms
+    request.tenant = id < 3 ? kReportedTenant : 0;
+    fixture.Add(request);
+  }
+  fixture.TimedStep();
+  const PerTenant<int64_t> too_late = fixture.scheduler.TakeCounts().too_late;
+  EXPECT_EQ(too_late.front(), 2);
+  EXPECT_EQ(too_late.back(), 1);
 }
 
 TEST(DeadlineTest, ARequestWithEnoughTimeIsServed) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/scheduler/overlap_fixture.h"
 
 namespace incipit {
@@ -152,6 +154,53 @@ TEST(WaitsTest, WithTwoStepsInFlightTheWaitEndsWithTheFirstPlan) {
   EXPECT_EQ(fixture.admissions[1].waits, Waits(4, 0, 0));
   EXPECT_EQ(fixture.admissions[2].waits, Waits(3, 0, 0));
   fixture.RunToTheEnd();
+}
+
+// Returns the deferrals since the last call, as {room, slots, tokens, prefix, load, order}.
+std::array<int64_t, kNumDeferralReasons> TakeDeferrals(SchedulerFixture& fixture) {
+  return fixture.scheduler.TakeCounts().deferrals;
+}
+
+TEST(DeferralsTest, EachStepCountsTheRequestsThatWaitForASlot) {
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = 4},
+                           {.step_tokens_max = 64, .running_max = 1});
+  for (uint64_t id = 1; id <= 3; ++id) fixture.Add(AskAt(0, id, 8, 2, static_cast<TokenId>(id)));
+  fixture.Step();
+  EXPECT_THAT(TakeDeferrals(fixture), ElementsAre(0, 2, 0, 0, 0, 0));
+  fixture.Step();
+  fixture.Step();
+  EXPECT_THAT(TakeDeferrals(fixture), ElementsAre(0, 2 + 1, 0, 0, 0, 0));
+}
+
+TEST(DeferralsTest, ARequestBehindAFullStepWaitsForTokens) {
+  SchedulerFixture fixture({.num_blocks = 64, .block_size = 4},
+                           {.step_tokens_max = 16, .running_max = 8});
+  fixture.Add(AskAt(0, 1, 16, 2, 1));
+  fixture.Add(AskAt(0, 2, 16, 2, 2));
+  fixture.Step();
+  EXPECT_THAT(TakeDeferrals(fixture), ElementsAre(0, 0, 1, 0, 0, 0));
+}
+
+// Request 1 holds 3 of the 8 blocks. Requests 2 and 3 need all blocks.
+TEST(DeferralsTest, RequestsThatDoNotFitWaitForRoom) {
+  SchedulerFixture fixture({.num_blocks = 8, .block_size = 4});
+  fixture.Add(AskAt(0, 1, 10, 3, 1));
+  fixture.Add(AskAt(0, 2, 29, 2, 2));
+  fixture.Add(AskAt(0, 3, 29, 2, 3));
+  fixture.Step();
+  fixture.Step();
+  EXPECT_THAT(TakeDeferrals(fixture), ElementsAre(4, 0, 0, 0, 0, 0));
+}
+
+// Request 2 waits for a prefix that request 1 computes, in the steps at 10 ms and 20 ms.
+TEST_F(SharedPrefixTest, ARequestThatWaitsForAPrefixCountsInEachStep) {
+  EXPECT_THAT(TakeDeferrals(fixture_), ElementsAre(0, 0, 0, 1, 0, 0));
+}
+
+TEST(DeferralsTest, APlanWithoutAStepCountsNothing) {
+  SchedulerFixture fixture;
+  fixture.Plan();
+  EXPECT_THAT(TakeDeferrals(fixture), ElementsAre(0, 0, 0, 0, 0, 0));
 }
 
 }  // namespace

@@ -153,6 +153,27 @@ TEST(RefusalTest, ARequestThatAStopStringEndedLeavesItsSlotAtOnce) {
   EXPECT_TRUE(second.End().status.ok());
 }
 
+TEST(RefusalTest, RefusalsBecauseOfTheLoadAreCountedByTenant) {
+  TestServerConfig config;
+  config.options.requests_max = 1;
+  config.options.tenant_weights = {{"gold", 2}};
+  TestServer server(std::move(config));
+  server.gate().Close();
+  ReadCall running(server.inference(), Greedy(kEightTokens, 5));
+  server.AwaitLoad([](const auto& load) { return load.running() + load.waiting() == 1; });
+  for (const char* const tenant : {"gold", "gold", "silver"}) {
+    ExpectRetryLater(Ask(server.inference(), Greedy(kEightTokens, 1), tenant).status, "QUEUE_FULL");
+  }
+  const auto refusals = [&](const std::string& tenant) {
+    return server.Metric(R"(incipit_tenant_refusals_total{reason="queue_full",tenant=")" + tenant +
+                         "\"}");
+  };
+  EXPECT_EQ(refusals("gold"), 2);
+  EXPECT_EQ(refusals("other"), 1);
+  server.gate().Open();
+  EXPECT_TRUE(running.End().status.ok());
+}
+
 TEST(RefusalTest, PromptTokensInTheQueueAreBoundedWhateverTheNumberOfRequests) {
   TestServerConfig config;
   config.options.waiting_prompt_tokens_max = 100;

@@ -51,11 +51,13 @@ struct StepOfThreeTokens {
        .num_prompt_tokens = 100,
        .num_cached_tokens = 64,
        .queue_time = std::chrono::milliseconds(4),
-       .waits = {std::chrono::milliseconds(1), std::chrono::milliseconds(3)}},
+       .waits = {std::chrono::milliseconds(1), std::chrono::milliseconds(3)},
+       .reported_tenant = 1},
       {.request = RequestId{2},
        .num_prompt_tokens = 50,
        .queue_time = std::chrono::seconds(2),
-       .waits = {std::chrono::milliseconds(500), {}, std::chrono::milliseconds(1500)}},
+       .waits = {std::chrono::milliseconds(500), {}, std::chrono::milliseconds(1500)},
+       .reported_tenant = kReportedTenantsMax},
   };
   std::vector<TokenEvent> tokens = {{RequestId{1}, 0, 5, -1, std::nullopt},
                                     {RequestId{2}, 0, 0, -1, std::nullopt},
@@ -74,6 +76,9 @@ struct StepOfThreeTokens {
     stats.num_prefill_tokens = 86;
     stats.num_decode_tokens = 1;
     stats.scheduler.preemptions = {1, 3, 2};
+    stats.scheduler.deferrals = {4, 8, 15, 16, 23, 42};
+    stats.scheduler.too_late = {3, 5};
+    stats.scheduler.too_late.back() = 8;
     stats.scheduler.overtakes = 9;
     stats.scheduler.loads = 6;
     stats.scheduler.failed_loads = 2;
@@ -156,7 +161,7 @@ inline std::unique_ptr<Metrics> FilledMetrics(bool vllm_names) {
                                                     .num_output_tokens = 70,
                                                     .longest_output_tokens = 45}});
   metrics->OnRequestFinished({.finish = FinishReason::kCancelled, .total_seconds = 0.5});
-  metrics->OnRequestRejected(Reason::kQueueFull);
+  metrics->OnRequestRejected(Reason::kQueueFull, "silver");
   return metrics;
 }
 

@@ -55,10 +55,6 @@ TEST(MetricsTest, AStepMovesWhatItCounted) {
   EXPECT_EQ(ValueOf(text, "incipit_preemptions_total{reason=\"share\"}"), 3);
   EXPECT_EQ(ValueOf(text, "incipit_preemptions_total{reason=\"decode\"}"), 2);
   EXPECT_EQ(ValueOf(text, "incipit_overtakes_total"), 9);
-  const std::string waits = "incipit_request_wait_seconds_total";
-  EXPECT_DOUBLE_EQ(ValueOf(text, waits + "{reason=\"share\"}"), 0.501);
-  EXPECT_DOUBLE_EQ(ValueOf(text, waits + "{reason=\"room\"}"), 0.003);
-  EXPECT_DOUBLE_EQ(ValueOf(text, waits + "{reason=\"prefix\"}"), 1.5);
   EXPECT_EQ(ValueOf(text, "incipit_step_tokens_total{kind=\"prefill\"}"), 86);
   EXPECT_EQ(ValueOf(text, "incipit_step_tokens_total{kind=\"decode\"}"), 1);
   EXPECT_DOUBLE_EQ(ValueOf(text, "incipit_step_part_seconds_total{part=\"run\"}"), 0.003);
@@ -89,6 +85,50 @@ TEST(MetricsTest, TheSizeOfTheCacheIsServed) {
   const std::string text = FilledMetrics(false)->Text();
   EXPECT_EQ(ValueOf(text, "incipit_kv_capacity_blocks"), 100);
   EXPECT_EQ(ValueOf(text, "incipit_kv_block_size_tokens"), 16);
+}
+
+TEST(MetricsTest, WaitsAreServedByReasonAndTenant) {
+  const std::string text = FilledMetrics(false)->Text();
+  const auto seconds = [&](const std::string& reason, const std::string& tenant) {
+    return ValueOf(text, "incipit_request_wait_seconds_total{reason=\"" + reason + "\",tenant=\"" +
+                             tenant + "\"}");
+  };
+  EXPECT_DOUBLE_EQ(seconds("share", "silver"), 0.001);
+  EXPECT_DOUBLE_EQ(seconds("room", "silver"), 0.003);
+  EXPECT_DOUBLE_EQ(seconds("prefix", "silver"), 0);
+  EXPECT_DOUBLE_EQ(seconds("share", "other"), 0.5);
+  EXPECT_DOUBLE_EQ(seconds("prefix", "other"), 1.5);
+  EXPECT_DOUBLE_EQ(seconds("share", "gold"), 0);
+}
+
+TEST(MetricsTest, DeferralsAreServedByReason) {
+  const std::string text = FilledMetrics(false)->Text();
+  const std::string name = "incipit_deferrals_total";
+  EXPECT_EQ(ValueOf(text, name + "{reason=\"room\"}"), 4);
+  EXPECT_EQ(ValueOf(text, name + "{reason=\"slots\"}"), 8);
+  EXPECT_EQ(ValueOf(text, name + "{reason=\"tokens\"}"), 15);
+  EXPECT_EQ(ValueOf(text, name + "{reason=\"prefix\"}"), 16);
+  EXPECT_EQ(ValueOf(text, name + "{reason=\"load\"}"), 23);
+  EXPECT_EQ(ValueOf(text, name + "{reason=\"order\"}"), 42);
+}
+
+TEST(MetricsTest, RefusalsBecauseOfTheLoadAreServedByTenant) {
+  const auto metrics = FilledMetrics(false);
+  metrics->OnRequestRejected(Reason::kQueueTooLong, "gold");
+  metrics->OnRequestRejected(Reason::kTextQueueFull, "nobody");
+  metrics->OnRequestRejected(Reason::kInvalidField, "gold");
+  const std::string text = metrics->Text();
+  const auto refusals = [&](const std::string& reason, const std::string& tenant) {
+    return ValueOf(
+        text, "incipit_tenant_refusals_total{reason=\"" + reason + "\",tenant=\"" + tenant + "\"}");
+  };
+  EXPECT_EQ(refusals("queue_full", "silver"), 1);
+  EXPECT_EQ(refusals("queue_full", "gold"), 0);
+  EXPECT_EQ(refusals("queue_full", "other"), 1);
+  EXPECT_EQ(refusals("queue_too_long", "gold"), 1);
+  EXPECT_EQ(refusals("too_late", "gold"), 3);
+  EXPECT_EQ(refusals("too_late", "silver"), 5);
+  EXPECT_EQ(refusals("too_late", "other"), 8);
 }
 
 TEST(MetricsTest, OnlyReportedTenantsHaveALabel) {
@@ -202,7 +242,7 @@ TEST(MetricsTest, EveryReasonHasALabelAndAddsNoSeries) {
   Metrics metrics({});
   const size_t num_lines = LinesOf(metrics.Text()).size();
   for (int i = 0; i <= static_cast<int>(Reason::kCannotResume); ++i) {
-    metrics.OnRequestRejected(static_cast<Reason>(i));
+    metrics.OnRequestRejected(static_cast<Reason>(i), "a client's name");
   }
   const std::string text = metrics.Text();
   EXPECT_EQ(LinesOf(text).size(), num_lines);
