@@ -84,25 +84,6 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
   return num_tokens;
 }
 
-// Returns true if `sequence` is predicted to miss the deadline of its first token. The prediction
-// includes the `num_missing` prompt tokens that `sequence` must compute, the tokens of `plan`, and
-// the running prompts that go first.
-bool Scheduler::IsTooLate(const Sequence& sequence, int32_t num_missing,
-                          const StepPlan& plan) const {
-  if (sequence.standing.first_token_by == kNoDeadline || sequence.group->admitted) return false;
-  const Duration left = sequence.standing.first_token_by - now_;
-  StepShape shape = plan.shape;
-  shape.AddPromptChunk(sequence.num_tokens() - num_missing, num_missing);
-  if (step_times_.trained() && step_times_.Predict(shape) > left) return true;
-  int32_t num_ahead = 0;
-  for (const Sequence* prompt : prompts_) {
-    const int32_t num_left = NumToCompute(*prompt);
-    const bool is_earlier = prompt->standing.first_token_by <= sequence.standing.first_token_by;
-    if (num_left > 1 && (is_earlier || num_left <= num_missing)) num_ahead += num_left;
-  }
-  return left < PromptTime(sequence, num_missing + num_ahead, kRefusalRatio);
-}
-
 // Prepares a new attempt to admit the head (the first waiting sequence, which did not fit into the
 // cache). If the head may fit now, releases the cached blocks that the head holds. Returns false if
 // a new attempt to admit the head is useless.

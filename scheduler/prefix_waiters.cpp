@@ -59,6 +59,10 @@ void UpdateRank(const SchedulingPolicy& policy, Sequence& producer,
 
 }  // namespace
 
+int32_t Scheduler::NumSharedTokens(const Sequence& a, const Sequence& b) const {
+  return static_cast<int32_t>(NumShared(a.table.hashes, b.table.hashes)) * cache_.block_size();
+}
+
 // Searches for a producer: a running sequence that computes blocks of the prefix of `sequence`. The
 // blocks of the first `num_found` tokens do not count, because they need no computation. Returns
 // the producer that has the most blocks in common with `sequence`, and the number of common tokens.

@@ -62,13 +62,8 @@ void Scheduler::Add(std::unique_ptr<SequenceGroup> group) {
   }
   group->wait = WaitClock(request.arrival);
   num_choices_ += group->sequences.size();
-  // The deadline is first checked at the latest time at which the whole prompt can still be
-  // computed. If a part of the prompt is cached, this check is too early, and LookAtDeadline sets a
-  // later one.
-  group->look_at = request.first_token_by();
-  if (group->look_at != kNoDeadline) {
-    group->look_at -= PromptTime(group->sequences.front(), request.num_prompt(), kRefusalRatio);
-  }
+  // The next plan checks the deadline for the first time.
+  group->look_at = request.first_token_by() == kNoDeadline ? kNoDeadline : request.arrival;
   deadlines_.Push(*group);
   SequenceGroup& added = *group;
   INCIPIT_CHECK(groups_.emplace(added.request->id, std::move(group)).second);
@@ -158,65 +153,6 @@ void Scheduler::EndSequence(Sequence& sequence, FinishReason reason) {
   SetEndAtCommit(sequence, std::nullopt);
   std::swap(sequence.choice, heir->choice);
   Retire(*heir);
-}
-
-void Scheduler::EndExpired(Time now) {
-  while (deadlines_.next() <= now) LookAtDeadline(deadlines_.front(), now);
-  Sweep();
-}
-
-// Ends the request `group` if its deadline has passed, or if its first token cannot be computed in
-// time. Otherwise sets the time of the next check of the deadline.
-void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
-  const Request& request = *group.request;
-  if (request.deadline <= now) {
-    EndGroup(group, FinishReason::kDeadline);
-    return;
-  }
-  Sequence& prompt = group.sequences.front();
-  const bool is_running = prompt.state == SequenceState::kRunning && prompt.num_output() == 0 &&
-                          prompt.num_pending == 0 && !group.scores_prompt();
-  Duration needed{};
-  if (!group.admitted && prompt.state == SequenceState::kWaiting) {
-    needed = PromptTime(prompt, NumMissingAtMost(prompt), kRefusalRatio);
-  } else if (is_running) {
-    needed = PromptTime(prompt, NumToCompute(prompt), 1);
-  }
-  const Time look_at = needed > Duration{} ? request.first_token_by() - needed : request.deadline;
-  if (look_at <= now) {
-    EndGroup(group, FinishReason::kTooLate);
-    return;
-  }
-  deadlines_.Remove(group);
-  group.look_at = look_at;
-  deadlines_.Push(group);
-}
-
-// Returns the number of tokens that the waiting `sequence` must compute. Does not count a prefix
-// that is cached, that a tier can load, or that a running sequence (`producer`) computes.
-// Assumes that no block of this prefix is evicted, and that no load fails.
-int32_t Scheduler::NumMissingAtMost(Sequence& sequence) {
-  if (sequence.producer != nullptr) return sequence.num_tokens() - sequence.shared_tokens;
-  if (sequence.loads.is_waiting) return sequence.num_tokens() - LoadableEnd(sequence);
-  return sequence.num_tokens() - NumFoundAtMost(sequence);
-}
-
-// Returns the predicted time to compute the last `num_missing` tokens of `sequence`, multiplied by
-// `ratio`. Assumes steps of the same size as the latest step. Returns 0 if the predictions are not
-// reliable yet.
-Duration Scheduler::PromptTime(const Sequence& sequence, int32_t num_missing, double ratio) const {
-  if (!step_times_.trained()) return {};
-  const int64_t first = std::max(0, sequence.num_tokens() - num_missing);
-  const Duration predicted = step_times_.TimeFor(num_missing, PositionsOf(first, num_missing),
-                                                 std::max(prompt_room_, 1), decode_shape_);
-  return FromSeconds(ratio * ToSeconds(predicted));
-}
-
-// Returns true if the deadline of the first token is near: the time to the deadline is less than
-// kRiskRatio times the predicted time to compute the `num_missing` tokens of `sequence`.
-bool Scheduler::IsAtRisk(const Sequence& sequence, int32_t num_missing) const {
-  if (sequence.standing.first_token_by == kNoDeadline || sequence.num_output() > 0) return false;
-  return sequence.standing.first_token_by - now_ < PromptTime(sequence, num_missing, kRiskRatio);
 }
 
 void Scheduler::SetEndAtCommit(Sequence& sequence, std::optional<FinishReason> reason) {

@@ -318,12 +318,24 @@ class Scheduler {
     int32_t num_urgent_blocks = 0;
   };
 
+  // The work before the first token of a waiting sequence (CountAhead).
+  struct Ahead {
+    int64_t num_tokens = 0;     // prompt tokens to compute, including those of the sequence
+    int32_t num_sequences = 0;  // number of waiting sequences that go first
+  };
+
   // Requests and their ends (scheduler.cpp).
   void Enqueue(Sequence& sequence);
   void EndExpired(Time now);
   Duration PromptTime(const Sequence& sequence, int32_t num_missing, double ratio) const;
   int32_t NumMissingAtMost(Sequence& sequence);
   void LookAtDeadline(SequenceGroup& group, Time now);
+  bool IsHopeless(const Sequence& sequence, int32_t num_missing, Duration left);
+  Duration TimeAhead(int64_t num_tokens) const;
+  bool LacksSlots(const Sequence& sequence, int32_t num_ahead, Duration left) const;
+  Time RiskTime(const Sequence& sequence, int32_t num_missing) const;
+  int32_t NumSharedTokens(const Sequence& a, const Sequence& b) const;
+  Ahead CountAhead(const Sequence& sequence, int32_t num_missing);
   bool IsAtRisk(const Sequence& sequence, int32_t num_missing) const;
   void EndGroup(SequenceGroup& group, FinishReason reason);
   void EndSequence(Sequence& sequence, FinishReason reason);

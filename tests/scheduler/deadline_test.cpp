@@ -115,6 +115,107 @@ TEST(DeadlineTest, ARequestThatWaitsTooLongForASlotIsRefused) {
   EXPECT_LT(refused_at, fixture.now + std::chrono::milliseconds(600));
 }
 
+// Returns the number of requests, from `first` to `last`, that were refused.
+int32_t NumRefused(DeadlineFixture& fixture, uint64_t first, uint64_t last) {
+  int32_t num_refused = 0;
+  for (uint64_t id = first; id <= last; ++id) {
+    num_refused += fixture.OutputOf(id).finish == FinishReason::kTooLate;
+  }
+  return num_refused;
+}
+
+// Each prompt takes a step of 100 ms. So 10 of the 40 requests can be in time. The first plan
+// refuses the others, except a few that the error of the predictions may save.
+TEST(DeadlineTest, RequestsBehindTooManyPromptsAreRefusedByTheFirstPlan) {
+  DeadlineFixture fixture;
+  for (uint64_t id = 1; id <= 40; ++id) {
+    Request request = fixture.AskBy(id, 90, 1000);
+    request.prompt.assign(90, static_cast<TokenId>(100 + id));
+    fixture.Add(std::move(request));
+  }
+  fixture.TimedStep();
+  EXPECT_GE(NumRefused(fixture, 1, 40), 28);
+  EXPECT_EQ(NumRefused(fixture, 1, 8), 0);
+  fixture.TimedStepsToTheEnd();
+  EXPECT_GE(NumRefused(fixture, 1, 40), 30);
+  EXPECT_LE(NumRefused(fixture, 1, 40), 32);
+}
+
+// The scheduler checks request 1 first. 40 requests of higher priority arrive later, and are before
+// request 1 in the queue. Only about 5 of them can be in time.
+TEST(DeadlineTest, RequestsThatCannotBeInTimeDoNotDelayOthers) {
+  DeadlineFixture fixture;
+  Request last = fixture.AskBy(1, 90, 1500);
+  last.arrival -= std::chrono::milliseconds(1);
+  last.prompt.assign(90, 100);
+  fixture.Add(std::move(last));
+  for (uint64_t id = 2; id <= 41; ++id) {
+    Request request = fixture.AskBy(id, 90, 600);
+    request.priority = 1;
+    request.prompt.assign(90, static_cast<TokenId>(100 + id));
+    fixture.Add(std::move(request));
+  }
+  fixture.TimedStepsToTheEnd();
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kLength);
+  EXPECT_GE(NumRefused(fixture, 2, 41), 34);
+}
+
+// The prompts of requests 1 to 40 take 70 ms each. These requests are at risk after 750 ms, and
+// request 41 after 760 ms. Request 41 then has the earliest deadline and goes first.
+TEST(DeadlineTest, EarlierRequestsWithLaterDeadlinesDoNotCountAsEarlier) {
+  DeadlineFixture fixture;
+  for (uint64_t id = 1; id <= 41; ++id) {
+    Request request = id <= 40 ? fixture.AskBy(id, 60, 1030) : fixture.AskBy(id, 50, 1000);
+    std::ranges::fill(request.prompt, static_cast<TokenId>(100 + id));
+    fixture.Add(std::move(request));
+  }
+  fixture.TimedStepsToTheEnd();
+  EXPECT_EQ(fixture.OutputOf(41).finish, FinishReason::kLength);
+}
+
+TEST(DeadlineTest, RequestsWithoutADeadlineDoNotCountAsEarlier) {
+  DeadlineFixture fixture;
+  for (uint64_t id = 1; id <= 40; ++id) {
+    fixture.Add(SchedulerFixture::Ask(id, 90, 1, fixture.NextToken()));
+  }
+  fixture.Add(fixture.AskBy(41, 90, 1000));
+  fixture.TimedStepsToTheEnd();
+  EXPECT_EQ(fixture.OutputOf(41).finish, FinishReason::kLength);
+}
+
+// Together, the prompts have 4,000 tokens and take more than 4 s. The shared prefix is computed
+// once, so the prompts take less than 1 s.
+TEST(DeadlineTest, APrefixThatWaitingRequestsShareCountsOnce) {
+  DeadlineFixture fixture;
+  for (uint64_t id = 1; id <= 40; ++id) {
+    Request request = fixture.AskBy(id, 96, 1500);
+    request.prompt.assign(96, 60);
+    request.prompt.insert(request.prompt.end(), 4, static_cast<TokenId>(100 + id));
+    fixture.Add(std::move(request));
+  }
+  fixture.TimedStepsToTheEnd();
+  EXPECT_EQ(NumRefused(fixture, 1, 40), 0);
+}
+
+// One sequence runs at a time, and each takes about 240 ms. So at most 5 of the 40 requests can be
+// in time.
+TEST(DeadlineTest, RequestsBehindTooManyOutputsAreRefusedByTheFirstPlan) {
+  DeadlineFixture fixture(1);
+  for (uint64_t id = 1; id <= 20; ++id) fixture.Add(SchedulerFixture::Ask(id, 20, 20, 1));
+  fixture.TimedStepsToTheEnd();
+  for (uint64_t id = 21; id <= 60; ++id) {
+    Request request = fixture.AskBy(id, 20, 1000);
+    request.output_tokens_max = 20;
+    fixture.Add(std::move(request));
+  }
+  fixture.TimedStep();
+  EXPECT_GE(NumRefused(fixture, 21, 60), 24);
+  EXPECT_EQ(NumRefused(fixture, 21, 24), 0);
+  fixture.TimedStepsToTheEnd();
+  EXPECT_GE(NumRefused(fixture, 21, 60), 34);
+  EXPECT_LE(NumRefused(fixture, 21, 60), 36);
+}
+
 TEST(DeadlineTest, TheEarliestDeadlineAtRiskGoesFirst) {
   DeadlineFixture fixture;
   fixture.Add(fixture.AskBy(1, 90, 100'000));

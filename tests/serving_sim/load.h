@@ -55,9 +55,10 @@ enum class LoadKind : uint8_t {
   kChatbot,
   kMultiTurn,
   kMooncake,
+  kTimeout,
 };
 
-inline constexpr std::array<EnumName<LoadKind>, 10> kLoadNames = {{
+inline constexpr std::array<EnumName<LoadKind>, 11> kLoadNames = {{
     {LoadKind::kSteady, "steady"},
     {LoadKind::kBursty, "bursty"},
     {LoadKind::kLongAndShort, "long_and_short"},
@@ -68,6 +69,7 @@ inline constexpr std::array<EnumName<LoadKind>, 10> kLoadNames = {{
     {LoadKind::kChatbot, "chatbot"},
     {LoadKind::kMultiTurn, "multi_turn"},
     {LoadKind::kMooncake, "mooncake"},
+    {LoadKind::kTimeout, "timeout"},
 }};
 
 // A load and the properties of the load that no scheduler changes.

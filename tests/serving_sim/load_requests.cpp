@@ -41,6 +41,8 @@ class RequestMaker {
         return Chatbot();
       case LoadKind::kMultiTurn:
         return Turn();
+      case LoadKind::kTimeout:
+        return Timeout();
       case LoadKind::kSteady:
       case LoadKind::kBursty:
       case LoadKind::kMooncake:
@@ -91,6 +93,14 @@ class RequestMaker {
     request.is_focus = random_.Pick(0, 1) == 0;
     const double factor = request.is_focus ? 4 : 100;
     request.ttft_deadline = factor * AloneSeconds(device_, request.num_prompt());
+    return request;
+  }
+
+  // All requests have the same time to the deadline: 10 times the time that the longest prompt
+  // takes on an idle device.
+  SimRequest Timeout() {
+    SimRequest request = Plain(random_.PickLog(32, 1024), random_.Pick(16, 128));
+    request.ttft_deadline = 10 * AloneSeconds(device_, 1024);
     return request;
   }
 

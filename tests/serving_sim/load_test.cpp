@@ -153,6 +153,13 @@ TEST(MakeLoadTest, DeadlinesAreLaterThanArrivals) {
   }
 }
 
+TEST(MakeLoadTest, AllTimeoutsAreEqual) {
+  for (const SimRequest& request : Made(LoadKind::kTimeout, 0.5).requests) {
+    EXPECT_NEAR(request.ttft_deadline - request.arrival, 10 * AloneSeconds(kLoadDevice, 1024),
+                1e-6);
+  }
+}
+
 TEST(MakeLoadTest, ATurnBeginsWithThePreviousPromptAndOutput) {
   std::vector<SimRequest> requests;
   AddRequests(kLoadDevice, LoadKind::kMultiTurn, 8, 1, requests);

@@ -48,9 +48,14 @@ class Counter {
 // The times to the first token and between tokens of several requests, in seconds.
 struct Values {
   std::vector<double> ttft, itl;
+  std::vector<double> refusal_times;  // see Metrics::refusal_time
   void Add(const SimRequest& request, const RequestRecord& record) {
     if (record.first_token >= 0) ttft.push_back(record.first_token - request.arrival);
     for (const TokenGap& gap : record.gaps) itl.push_back(gap.seconds);
+    if (record.num_output == 0 && request.ttft_deadline != kNever) {
+      refusal_times.push_back((record.end - request.arrival) /
+                              (request.ttft_deadline - request.arrival));
+    }
   }
 };
 
@@ -110,6 +115,7 @@ Metrics Measure(const DeviceModel& device, const Load& load, const RunRecord& ru
     focus_good += meets_ttft && meets_itl;
   }
   const auto num_requests = static_cast<double>(load.requests.size());
+  metrics.refusal_time = PercentilesOf(all.refusal_times).p50;
   metrics.ttft = PercentilesOf(all.ttft);
   metrics.itl = PercentilesOf(all.itl);
   metrics.focus_ttft = PercentilesOf(focus.ttft);

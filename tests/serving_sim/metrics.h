@@ -44,6 +44,9 @@ struct Metrics {
   double makespan = 0;        // time at which the last request ended, in seconds
   double makespan_ratio = 0;  // `makespan` divided by Load::makespan_min
   int64_t refused = 0;        // requests that ended without an output token
+  // Median of (time from the arrival to the refusal) / (time from the arrival to the deadline) of
+  // the refused requests with a deadline. 0: each refusal came at the arrival.
+  double refusal_time = 0;
   // Estimated share of the requests with deadlines that were refused, but would have been in time
   // (WronglyRefused).
   std::optional<double> wrongly_refused;

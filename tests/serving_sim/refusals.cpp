@@ -4,6 +4,12 @@
 #include <vector>
 
 namespace incipit::serving_sim {
+namespace {
+
+// Largest factor by which WronglyRefused multiplies the time to the deadline.
+constexpr double kFactorMax = 64;
+
+}  // namespace
 
 double WronglyRefused(const DeviceModel& device, const Load& load, SchedulerKind kind,
                       int32_t steps_in_flight, const RunOptions& options, const RunRecord& run,
@@ -23,11 +29,13 @@ double WronglyRefused(const DeviceModel& device, const Load& load, SchedulerKind
     const size_t index = refused[i * refused.size() / num_sampled];
     SimRequest& request = changed.requests[index];
     const double deadline = request.ttft_deadline;
-    request.ttft_deadline += deadline - request.arrival;
-    const auto scheduler = MakeScheduler(kind, device, changed, steps_in_flight);
-    const RunRecord again = RunLoad(device, changed, *scheduler, options);
+    double first_token = -1;
+    for (double factor = 2; factor <= kFactorMax && first_token < 0; factor *= 2) {
+      request.ttft_deadline = request.arrival + factor * (deadline - request.arrival);
+      const auto scheduler = MakeScheduler(kind, device, changed, steps_in_flight);
+      first_token = RunLoad(device, changed, *scheduler, options).requests[index].first_token;
+    }
     request.ttft_deadline = deadline;
-    const double first_token = again.requests[index].first_token;
     num_wrong += first_token >= 0 && first_token <= deadline;
   }
   return static_cast<double>(num_wrong) / static_cast<double>(num_sampled) *

@@ -61,6 +61,7 @@ Row CellsOf(const RunResult& result) {
           fmt::format("{:.0f}", m.throughput),
           fmt::format("{:.3f}", m.makespan_ratio),
           fmt::format("{}", m.refused),
+          m.refused > 0 ? fmt::format("{:.2f}", m.refusal_time) : "-",
           m.wrongly_refused ? fmt::format("{:.1f}", 100 * *m.wrongly_refused) : "-",
           fmt::format("{}", m.late),
           fmt::format("{}", m.cut),
@@ -83,11 +84,12 @@ std::string Ratio(double a, double b) { return b > 0 ? fmt::format("{:.2f}", a /
 }  // namespace
 
 std::string ResultTable(std::span<const RunResult> results) {
-  std::vector<Row> rows = {{"load",        "util",       "scheduler", "ttft p50 p99", "focus ttft",
-                            "itl p50 p99", "focus itl",  "goodput/s", "ttft ok %",    "itl ok %",
-                            "focus ok %",  "out tok/s",  "makespan",  "refused",      "wrong %",
-                            "late",        "cut",        "share %",   "share req",    "excess req",
-                            "overtakes",   "wait steps", "dup %",     "preempt",      "tok/step"}};
+  std::vector<Row> rows = {{"load",        "util",      "scheduler",  "ttft p50 p99", "focus ttft",
+                            "itl p50 p99", "focus itl", "goodput/s",  "ttft ok %",    "itl ok %",
+                            "focus ok %",  "out tok/s", "makespan",   "refused",      "refused at",
+                            "wrong %",     "late",      "cut",        "share %",      "share req",
+                            "excess req",  "overtakes", "wait steps", "dup %",        "preempt",
+                            "tok/step"}};
   for (const RunResult& result : results) rows.push_back(CellsOf(result));
   return Aligned(rows, 3);
 }
@@ -141,6 +143,7 @@ std::string ResultJson(const DeviceModel& device, const RunResult& result) {
                                  {"makespan_s", m.makespan},
                                  {"makespan_min_s", result.makespan_min},
                                  {"refused", m.refused},
+                                 {"refusal_time", m.refusal_time},
                                  {"late", m.late},
                                  {"cut", m.cut},
                                  {"preemptions", m.preemptions},

@@ -107,19 +107,21 @@ TEST(TargetsTest, BackloggedTenantsGetEqualServiceAndFewOvertakes) {
 }
 
 TEST(TargetsTest, FewRequestsMissTheirDeadlineAndFewAreRefusedWithoutNeed) {
+  const std::pair<LoadKind, double> loads[] = {
+      {LoadKind::kDeadline, 0.5}, {LoadKind::kDeadline, 0.95}, {LoadKind::kTimeout, 0.95}};
   for (const char* name : kDeviceNames) {
     const DeviceModel& device = *FindDevice(name);
-    for (const double utilization : {0.5, 0.95}) {
-      const auto load = MakeLoad(device, {.kind = LoadKind::kDeadline, .utilization = utilization});
+    for (const auto& [kind, utilization] : loads) {
+      SCOPED_TRACE(fmt::format("{} {} {}", name, NameIn(kLoadNames, kind), utilization));
+      const auto load = MakeLoad(device, {.kind = kind, .utilization = utilization});
       ASSERT_TRUE(load.ok()) << load.status();
       const auto scheduler = MakeScheduler(SchedulerKind::kOurs, device, *load, 1);
       const RunRecord run = RunLoad(device, *load, *scheduler);
       const Metrics metrics = Measure(device, *load, run);
       EXPECT_GT(metrics.refused, 0);
       const auto num_requests = static_cast<double>(load->requests.size());
-      EXPECT_LE(static_cast<double>(metrics.late), 0.02 * num_requests) << name << utilization;
-      EXPECT_LE(WronglyRefused(device, *load, SchedulerKind::kOurs, 1, {}, run, 20), 0.01)
-          << name << utilization;
+      EXPECT_LE(static_cast<double>(metrics.late), 0.02 * num_requests);
+      EXPECT_LE(WronglyRefused(device, *load, SchedulerKind::kOurs, 1, {}, run, 20), 0.01);
     }
   }
 }
