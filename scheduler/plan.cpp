@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 #include <span>
+#include <utility>
 
 #include "base/check.h"
 #include "scheduler/scheduler.h"
@@ -43,6 +44,7 @@ void Scheduler::Plan(Time now, StepPlan& plan) {
   num_tries_ = num_parks_ = 0;
   first_token_due_ = kNoDeadline;
   started_shape_ = {};
+  CountSpareTime(now);
   now_ = now;
   cache_.CountChanges(!waiting_.empty());
   cache_.Advance(now);
@@ -141,9 +143,14 @@ Scheduler::Survey Scheduler::SurveyRunning() {
 // Returns the maximum number of prompt tokens that the step computes in addition to `plan`, which
 // contains the decoding sequences. With this number, the predicted duration of the step is at most
 // StepTimeMax. If such short steps would miss ttft_target, returns the rest of step_tokens_max.
+//
+// Long steps cannot compute the prompts of a long queue within ttft_target, and slow down the
+// output of all other tenants. So while spare time is left, long queues do not count if the step
+// decodes a sequence of another tenant.
 int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   const int32_t room = options_.step_tokens_max - plan.num_tokens;
-  const int64_t num_backlog = NumBacklogTokens();
+  const bool was_sparing = std::exchange(is_sparing_, false);
+  int64_t num_backlog = NumBacklogTokens();
   if (room <= 1 || num_backlog == 0) {
     is_catching_up_ = is_catching_up_ && num_backlog > 0;
     return room;
@@ -156,9 +163,68 @@ int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   const int32_t num_tokens = RoomWithinTarget(plan.shape, FirstPosition(prompts_), room);
   const int32_t num_used = UsedRoom(plan.shape, num_tokens);
   const double tokens_per_second = step_times_.PrefillTokensPerSecond(num_used, plan.shape);
+  const double queue_max = QueueTokensMax(plan);
+  is_sparing_ = SparesOthers(plan, queue_max);
+  if (is_sparing_) {
+    num_backlog = NumTokensOfOthers(queue_max);
+    if (!was_sparing) is_catching_up_ = false;
+  }
   if (num_backlog <= num_tokens) is_catching_up_ = false;
   is_catching_up_ |= IsUrgent(num_backlog, tokens_per_second);
   return is_catching_up_ ? room : num_tokens;
+}
+
+// Adds the time since the previous plan to `spare_time_`, or subtracts the time if the previous
+// step was short because long queues did not count. Does neither if the previous step caught up.
+void Scheduler::CountSpareTime(Time now) {
+  if (plan_number_ == 1 || is_catching_up_) return;
+  const Duration elapsed = now - now_;
+  spare_time_ =
+      std::min(is_sparing_ ? spare_time_ - elapsed : spare_time_ + elapsed, kSpareTimeMax);
+}
+
+// Returns the largest number of tokens in a queue that is not long (kLongQueueRatio). Returns
+// infinity if the prompts of every queue count for ttft_target. `plan` contains the decoding
+// sequences of the step.
+double Scheduler::QueueTokensMax(const StepPlan& plan) const {
+  // Refusals before a deadline (IsTooLate) assume that steps are full.
+  const bool may_spare = options_.scheduling == SchedulingKind::kFair && shares_.num_active() > 1 &&
+                         spare_time_ > Duration{} && deadlines_.next() >= now_ + TtftTarget();
+  if (!may_spare) return std::numeric_limits<double>::infinity();
+  const int32_t room = options_.step_tokens_max - plan.num_tokens;
+  const double tokens_per_second = step_times_.PrefillTokensPerSecond(room, plan.shape);
+  return kLongQueueRatio * ToSeconds(TtftTarget()) * tokens_per_second;
+}
+
+// Predicts the number of tokens to compute for the waiting sequences of `tenant`.
+double Scheduler::NumQueueTokens(int32_t tenant) const {
+  return prompt_lengths_.computed_part() * static_cast<double>(waiting_.of(tenant).num_tokens());
+}
+
+// Returns true if a tenant has a queue of more than `queue_max` tokens, and `plan` decodes a
+// sequence of a tenant without such a queue.
+bool Scheduler::SparesOthers(const StepPlan& plan, double queue_max) const {
+  const auto has_long_queue = [&](int32_t tenant) { return NumQueueTokens(tenant) > queue_max; };
+  if (std::ranges::none_of(waiting_.tenants(), has_long_queue)) return false;
+  return !std::ranges::all_of(plan.items, [&](const StepPlan::Item& item) {
+    return has_long_queue(item.sequence->group->standing.tenant);
+  });
+}
+
+// Predicts the number of prompt tokens that are left to compute for all tenants whose queue has at
+// most `queue_max` tokens.
+int64_t Scheduler::NumTokensOfOthers(double queue_max) const {
+  double num_tokens = 0;
+  for (const int32_t tenant : waiting_.tenants()) {
+    const double num_waiting = NumQueueTokens(tenant);
+    if (num_waiting <= queue_max) num_tokens += num_waiting;
+  }
+  for (const Sequence* prompt : prompts_) {
+    if (NumQueueTokens(prompt->group->standing.tenant) <= queue_max) {
+      num_tokens += NumToCompute(*prompt);
+    }
+  }
+  return static_cast<int64_t>(num_tokens);
 }
 
 // Returns how many prompt tokens, at most `room`, the step can compute in addition to `plan` and

@@ -103,6 +103,11 @@ inline constexpr double kRiskRatio = 4;
 // kTtftMin.
 inline constexpr double kPromptRatio = 5;
 inline constexpr Duration kTtftMin = std::chrono::seconds(1);
+// The queue of a tenant is long if its waiting prompts take longer than kLongQueueRatio *
+// ttft_target, even in steps of step_tokens_max tokens.
+inline constexpr double kLongQueueRatio = 32;
+// Maximum of the time for which long queues do not count for ttft_target.
+inline constexpr Duration kSpareTimeMax = std::chrono::minutes(10);
 
 // Default of load_wait_max while StepTimeModel cannot predict the time to compute a prompt. Also
 // the smallest default with LoadPolicy::kAlways.
@@ -354,6 +359,11 @@ class Scheduler {
   void CountDeferrals();
   Survey SurveyRunning();
   int32_t PromptRoom(const Survey& survey, const StepPlan& plan);
+  void CountSpareTime(Time now);
+  double QueueTokensMax(const StepPlan& plan) const;
+  double NumQueueTokens(int32_t tenant) const;
+  bool SparesOthers(const StepPlan& plan, double queue_max) const;
+  int64_t NumTokensOfOthers(double queue_max) const;
   int32_t RoomUntilDue(const StepPlan& plan, int32_t room) const;
   int32_t RoomAfterStarted(const StepPlan& plan, int32_t room) const;
   int32_t RoomAfter(const StepPlan& plan, int32_t room, int32_t reserved) const;
@@ -530,6 +540,11 @@ class Scheduler {
   // True while steps compute up to step_tokens_max tokens, because the prompts would otherwise miss
   // ttft_target.
   bool is_catching_up_ = false;
+  // True if long queues (kLongQueueRatio) did not count for ttft_target in the latest plan.
+  bool is_sparing_ = false;
+  // Time for which long queues need not count. Grows while the scheduler does not catch up, because
+  // the short steps with a long queue compute fewer tokens per second.
+  Duration spare_time_{};
   int32_t num_to_end_ = 0;    // number of sequences whose `end_at_commit` is set
   int32_t num_to_sweep_ = 0;  // number of sequences in running_ that do not run any more
 

@@ -33,6 +33,7 @@ void TenantQueue::ChangeRoom(int32_t change) {
 
 void TenantQueue::Push(Sequence& sequence) {
   INCIPIT_CHECK(!sequence.in_window && sequence.heap_index < 0);
+  num_tokens_ += sequence.num_tokens();
   if (window_.size() == window_max_ && !IsBefore(sequence, *window_.back())) {
     PushHeap(sequence);
     return;
@@ -46,6 +47,7 @@ void TenantQueue::Push(Sequence& sequence) {
 }
 
 void TenantQueue::Remove(Sequence& sequence) {
+  num_tokens_ -= sequence.num_tokens();
   if (!sequence.in_window) {
     RemoveFromHeap(sequence);
     return;

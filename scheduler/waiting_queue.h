@@ -30,6 +30,8 @@ class TenantQueue {
   void Remove(Sequence& sequence);
 
   bool empty() const { return window_.empty(); }
+  // Number of tokens of all sequences in the queue.
+  int64_t num_tokens() const { return num_tokens_; }
   Sequence& front() const { return *window_.front(); }
   // The first sequences, in the order of IsBefore.
   std::span<Sequence* const> window() const { return window_; }
@@ -48,6 +50,7 @@ class TenantQueue {
   // this heap, so that Remove need not search.
   std::vector<Sequence*> heap_;
   int32_t room_ = 0;
+  int64_t num_tokens_ = 0;
 };
 
 // All waiting sequences.

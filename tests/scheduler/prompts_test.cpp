@@ -139,8 +139,8 @@ class TimedFixture : public SchedulerFixture {
 
   // Plans and commits a step. The step takes 10 ms, and 1 ms more for each decoding sequence and
   // each prompt token. Returns the duration in ms.
-  int64_t TimedStep() {
-    Plan();
+  int64_t TimedStep(Time now = {}) {
+    Plan(now);
     duration =
         std::chrono::milliseconds(10 + plan.shape.num_decoding + plan.shape.num_prompt_tokens);
     if (!plan.items.empty()) Run();
@@ -303,6 +303,95 @@ TEST(PromptsTest, PromptsThatWouldMissTheirTargetShareAStep) {
   fixture.AddRequests(8, 15, 20);
   fixture.TimedStep();
   EXPECT_EQ(fixture.plan.samples.size(), 8U);
+}
+
+// Request 200 of tenant 2 decodes. Tenant 1 sends 20 prompts of 400 tokens, which take 8 s. The
+// queue of tenant 1 is long, because 8 s is more than 32 times ttft_target.
+class LongQueueFixture : public TimedFixture {
+ public:
+  // `idle`: time without requests before the prompts of tenant 1.
+  explicit LongQueueFixture(Duration idle, SchedulingKind scheduling = SchedulingKind::kFair,
+                            uint64_t decoding_tenant = 2)
+      : TimedFixture(kPromptCache, {.step_tokens_max = 512,
+                                    .running_max = 64,
+                                    .scheduling = scheduling,
+                                    .itl_target = std::chrono::milliseconds(50),
+                                    .ttft_target = std::chrono::milliseconds(100)}) {
+    Train();
+    while (!scheduler.idle()) TimedStep();
+    AddPrompt(200, 10, 400, decoding_tenant);
+    StepAfter(idle);
+    for (uint64_t id = 201; id <= 220; ++id) AddPrompt(id, 400, 5, 1);
+  }
+
+  void AddPrompt(uint64_t id, int32_t num_prompt, int32_t num_outputs, uint64_t tenant) {
+    Request request = Ask(id, num_prompt, num_outputs, static_cast<TokenId>(id));
+    request.tenant = tenant;
+    Add(std::move(request));
+  }
+  // Runs a step whose plan is `elapsed` later than the plan of the previous step. Returns the
+  // duration of the step in ms.
+  int64_t StepAfter(Duration elapsed) { return TimedStep(now_ += elapsed); }
+
+ private:
+  Time now_{};
+};
+
+TEST(PromptsTest, ALongQueueDoesNotMakeTheStepsOfOtherTenantsLong) {
+  LongQueueFixture fixture(std::chrono::seconds(10));
+  int32_t num_steps = 0;
+  for (; fixture.OutputOf(200).tokens.size() < 100; ++num_steps) {
+    EXPECT_LE(fixture.StepAfter(std::chrono::milliseconds(50)), 55);
+  }
+  EXPECT_GE(fixture.OutputOf(201).tokens.size(), 1U) << "short steps also compute the long queue";
+  EXPECT_LE(num_steps, 100);
+}
+
+TEST(PromptsTest, ALongQueueMakesTheStepsOfItsOwnTenantLong) {
+  LongQueueFixture fixture(std::chrono::seconds(10), SchedulingKind::kFair, 1);
+  EXPECT_GE(fixture.StepAfter(std::chrono::milliseconds(50)), 500);
+}
+
+TEST(PromptsTest, UrgentPromptsOfOtherTenantsMakeStepsLongBesideALongQueue) {
+  LongQueueFixture fixture(std::chrono::seconds(10));
+  EXPECT_LE(fixture.StepAfter(std::chrono::milliseconds(50)), 55);
+  fixture.AddPrompt(300, 600, 5, 3);
+  EXPECT_GE(fixture.StepAfter(std::chrono::milliseconds(50)), 500);
+  while (fixture.OutputOf(300).tokens.empty()) fixture.StepAfter(std::chrono::milliseconds(500));
+  EXPECT_LE(fixture.StepAfter(std::chrono::milliseconds(500)), 60);
+}
+
+TEST(PromptsTest, WithFcfsALongQueueMakesStepsLong) {
+  LongQueueFixture fixture(std::chrono::seconds(10), SchedulingKind::kFcfs);
+  EXPECT_GE(fixture.StepAfter(std::chrono::milliseconds(50)), 500);
+}
+
+// Refusals before a deadline assume that steps are full.
+TEST(PromptsTest, ALongQueueMakesStepsLongIfADeadlineIsNear) {
+  LongQueueFixture fixture(std::chrono::seconds(10));
+  Request urgent = SchedulerFixture::Ask(300, 10, 5, 300);
+  urgent.tenant = 2;
+  urgent.deadline = Time{} + std::chrono::milliseconds(10'100);
+  fixture.Add(std::move(urgent));
+  EXPECT_GE(fixture.StepAfter(std::chrono::milliseconds(50)), 500);
+}
+
+// Before the first step beside the long queue, no step was long for 1,050 ms.
+TEST(PromptsTest, StepsBesideALongQueueAreShortOnlyForTheSpareTime) {
+  LongQueueFixture fixture(std::chrono::seconds(1));
+  for (int32_t step = 0; step < 21; ++step) {
+    EXPECT_LE(fixture.StepAfter(std::chrono::milliseconds(50)), 55) << step;
+  }
+  for (int32_t step = 0; step < 3; ++step) {
+    EXPECT_GE(fixture.StepAfter(std::chrono::milliseconds(50)), 300) << step;
+  }
+}
+
+TEST(PromptsTest, SpareTimeIsLimited) {
+  LongQueueFixture fixture(std::chrono::hours(10));
+  EXPECT_LE(fixture.StepAfter(std::chrono::milliseconds(50)), 55);
+  EXPECT_LE(fixture.StepAfter(kSpareTimeMax / 2), 55);
+  EXPECT_GE(fixture.StepAfter(kSpareTimeMax / 2), 300);
 }
 
 // Refusals before a deadline assume that steps are full.

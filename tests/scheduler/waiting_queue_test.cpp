@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <span>
+#include <vector>
 
 namespace incipit {
 namespace {
@@ -44,12 +46,14 @@ TEST(WaitingQueueTest, EqualsSortedSetsAfterAnySequenceOfCalls) {
   constexpr size_t kNumSequences = 60;
   constexpr int32_t kNumTenants = 3;
   for (const int32_t window_max : {1, 4, 64}) {
+    const std::vector<TokenId> tokens(kNumSequences);
     std::vector<SequenceGroup> groups(kNumSequences);
     std::vector<Sequence> sequences(kNumSequences);
     Random random;
     WaitingQueue queue(window_max);
     for (size_t i = 0; i < kNumSequences; ++i) {
       sequences[i].group = &groups[i];
+      sequences[i].head = std::span(tokens).first(i);
       groups[i].standing.tenant = static_cast<int32_t>(i) % kNumTenants;
       groups[i].standing.key =
           KeyOf(static_cast<int32_t>(random.Below(3)), static_cast<int64_t>(random.Below(4)), i, 0);
@@ -72,6 +76,9 @@ TEST(WaitingQueueTest, EqualsSortedSetsAfterAnySequenceOfCalls) {
       for (const Expected& waiting : expected) num_expected += waiting.size();
       ASSERT_EQ(queue.size(), static_cast<int32_t>(num_expected));
       ASSERT_EQ(std::ranges::count(queue.tenants(), tenant), of_tenant.empty() ? 0 : 1);
+      int64_t num_tokens = 0;
+      for (const Sequence* waiting : of_tenant) num_tokens += waiting->num_tokens();
+      ASSERT_EQ(queue.of(tenant).num_tokens(), num_tokens);
       const auto window = queue.of(tenant).window();
       ASSERT_EQ(window.size(), std::min(of_tenant.size(), static_cast<size_t>(window_max)));
       ASSERT_TRUE(std::ranges::equal(
