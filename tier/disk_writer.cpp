@@ -118,13 +118,17 @@ void DiskWriter::Store(const StoreJob& job) {
   }
   SealRecord(record);
   const absl::StatusOr<ChunkLocation> at = segments_.Append(record);
-  if (at.ok()) {
-    slots_[job.slot].written = job.serial;
-    slots_[job.slot].at = *at;
-    return CompleteStore({.slot = job.slot, .at = *at});
+  if (!at.ok()) {
+    CompleteStore({.slot = job.slot, .status = at.status()});
+    return Fail(at.status());
   }
-  CompleteStore({.slot = job.slot, .status = at.status()});
-  Fail(at.status());
+  slots_[job.slot].written = job.serial;
+  slots_[job.slot].at = *at;
+  CompleteStore({.slot = job.slot, .at = *at});
+  // The record is valid even if the table cannot be written. So the store has succeeded, and a
+  // removal of the chunk erases the record.
+  absl::Status status = segments_.SealIfFull();
+  if (!status.ok()) Fail(std::move(status));
 }
 
 void DiskWriter::Execute(ControlJob job) {
@@ -206,6 +210,7 @@ absl::Status DiskWriter::MoveRecords(uint32_t segment, const std::vector<uint32_
                           .at = at,
                           .epoch = epoch_},
                          false);
+    INCIPIT_RETURN_IF_ERROR(segments_.SealIfFull());
   }
   return absl::OkStatus();
 }

@@ -54,6 +54,7 @@ class Importer {
     }
     INCIPIT_RETURN_IF_ERROR(MakeRoom());
     INCIPIT_ASSIGN_OR_RETURN(const ChunkLocation at, store_->Append(record));
+    INCIPIT_RETURN_IF_ERROR(store_->SealIfFull());
     index_->Insert({.key = header.key,
                     .parent = header.parent.prefix(),
                     .is_first = header.first_token == 0,

@@ -67,6 +67,14 @@ class DiskTierFaultsTest : public testing::Test {
     for (uint64_t i = 15; i < 21; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
   }
 
+  // Makes the hanging writes fail, waits until the tier is off, and ends the fault.
+  void FailHangingWrites() {
+    faults_->Fail(Call::kWrite, Unavailable("no write"));
+    faults_->Hang(false);
+    ASSERT_TRUE(WaitForState(TierState::kOff));
+    faults_->Fail(Call::kWrite, absl::OkStatus());
+  }
+
   TierHarness h_;
   std::shared_ptr<DiskFaults> faults_ = std::make_shared<DiskFaults>();
 };
@@ -378,6 +386,46 @@ TEST_F(DiskTierFaultsTest, RemoveErasesAChunkThatWasJustWritten) {
   Start();
   EXPECT_FALSE(h_.Load(TestChunk(1, 0)));
   EXPECT_FALSE(h_.Load(TestChunk(1, 1)));
+}
+
+// The writer has written the last record of a segment, and the write of the table fails. The tier
+// stays off until it ends.
+TEST_F(DiskTierFaultsTest, RemoveErasesAChunkWhoseTableIsNotWritten) {
+  h_.options.retry_pause_min = h_.options.retry_pause_max = seconds(30);
+  const TestChunk removed(1000, 0), kept(0, 0);
+  Start();
+  for (uint64_t i = 0; i < 15; ++i) ASSERT_TRUE(h_.Store(TestChunk(i, 0)));
+  const int num_writes = faults_->num_calls(Call::kWrite);
+  faults_->HangAfter(Call::kWrite, 1);
+  ASSERT_TRUE(h_.BeginStore(removed));
+  while (faults_->num_calls(Call::kWrite) < num_writes + 2) std::this_thread::yield();
+  h_.tier->Remove(removed.identity.key);
+  FailHangingWrites();
+  Start();
+  EXPECT_FALSE(h_.Load(removed));
+  EXPECT_TRUE(h_.Load(kept));
+}
+
+// As above, but a reclaim moves the last record to the segment.
+TEST_F(DiskTierFaultsTest, RemoveErasesAMovedChunkWhoseTableIsNotWritten) {
+  h_.options.retry_pause_min = h_.options.retry_pause_max = seconds(30);
+  const TestChunk hot(1000, 0), removed(1001, 0);
+  FillBeforeReclaim(hot, removed);
+  int num_writes = faults_->num_calls(Call::kWrite);
+  // The second segment has room for two more records then.
+  for (uint64_t i = 21; i < 28; ++i) ASSERT_TRUE(h_.BeginStore(TestChunk(i, 0)));
+  while (faults_->num_calls(Call::kWrite) < num_writes + 7) std::this_thread::yield();
+  num_writes = faults_->num_calls(Call::kWrite);
+  faults_->HangAfter(Call::kWrite, 2);
+  while (faults_->num_calls(Call::kWrite) < num_writes + 3) {
+    h_.tier->Poll();  // allows the writer to reclaim
+    std::this_thread::yield();
+  }
+  h_.tier->Remove(removed.identity.key);
+  FailHangingWrites();
+  Start();
+  EXPECT_FALSE(h_.Load(removed));
+  EXPECT_TRUE(h_.Load(hot));
 }
 
 // The segment of a chunk is reclaimed between Load and the read. The chunk was moved.

@@ -183,10 +183,13 @@ absl::StatusOr<ChunkLocation> SegmentStore::Append(std::span<const std::byte> re
   const ChunkLocation at = {active_->number, active_->next_index};
   INCIPIT_RETURN_IF_ERROR(active_->file->Write(layout_.OffsetOf(at.index), record));
   active_->entries.push_back(EntryOf(HeaderOf(record), at.index));
-  if (++active_->next_index == layout_.num_records) {
-    INCIPIT_RETURN_IF_ERROR(SealActive());
-  }
+  ++active_->next_index;
   return at;
+}
+
+absl::Status SegmentStore::SealIfFull() {
+  if (!active_ || active_->next_index < layout_.num_records) return absl::OkStatus();
+  return SealActive();
 }
 
 absl::Status SegmentStore::SealActive() {

@@ -51,8 +51,12 @@ class SegmentStore {
   // Returns true if the next record fits into the newest segment, or if a new segment fits into
   // options.size_bytes.
   bool CanAppend() const;
-  // Writes a sealed record. REQUIRES: CanAppend().
+  // Writes a sealed record. The caller must call SealIfFull before the next call of Append.
+  // REQUIRES: CanAppend().
   absl::StatusOr<ChunkLocation> Append(std::span<const std::byte> record);
+  // If the segment to which records are appended is full, writes its table. If the table cannot be
+  // written, the appended record stays valid, and the next Open finds the record.
+  absl::Status SealIfFull();
   // Writes the table of the segment to which records are appended, if there is one. The next record
   // begins a new segment.
   absl::Status SealActive();

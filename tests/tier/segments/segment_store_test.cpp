@@ -34,6 +34,7 @@ class SegmentStoreTest : public testing::Test {
     SealRecord(record_.bytes());
     const auto at = store_->Append(record_.bytes());
     EXPECT_TRUE(at.ok()) << at.status();
+    EXPECT_TRUE(store_->SealIfFull().ok());
     return *at;
   }
   bool Has(const TestChunk& chunk) const { return index_->Find(chunk.identity.key) != nullptr; }
