@@ -83,14 +83,16 @@ absl::Status SegmentStore::RemoveAt(size_t position) {
 absl::Status SegmentStore::Recover(const Segment& segment, int64_t now_s, ChunkIndex& index) {
   INCIPIT_ASSIGN_OR_RETURN(const std::shared_ptr<File> file, file_system_.Open(segment.name));
   entries_.clear();
-  bool is_sealed = false;
+  bool is_sealed = false, may_continue = false;
   if (segment.num_bytes == options_.segment_bytes) {
     INCIPIT_RETURN_IF_ERROR(file->Read(layout_.table_offset(), table_.bytes()));
     is_sealed = DecodeTable(HeaderFor(segment.number), table_.bytes(), entries_);
+    // The disk may return the right bytes of a damaged table later. So a segment that has a damaged
+    // table must be sealed again, and must not get further records.
+    may_continue = segment.number == segments_.back().number && IsUnused(table_.bytes());
   }
   if (!is_sealed) {
-    const bool is_newest = segment.number == segments_.back().number;
-    INCIPIT_RETURN_IF_ERROR(Scan(segment, *file, now_s, is_newest));
+    INCIPIT_RETURN_IF_ERROR(Scan(segment, *file, now_s, may_continue));
     if (active_ && active_->number == segment.number) {
       active_->file = file;
       files_.Add(segment.number, file);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <memory>
 #include <vector>
 
@@ -35,9 +36,29 @@ class SegmentStoreTest : public testing::Test {
     const auto at = store_->Append(record_.bytes());
     EXPECT_TRUE(at.ok()) << at.status();
     EXPECT_TRUE(store_->SealIfFull().ok());
+    index_->Insert({.key = chunk.identity.key, .at = *at});
     return *at;
   }
   bool Has(const TestChunk& chunk) const { return index_->Find(chunk.identity.key) != nullptr; }
+  // Erases the record of `chunk` if the index has the chunk.
+  void Remove(const TestChunk& chunk) {
+    const IndexedChunk* const found = index_->Find(chunk.identity.key);
+    if (found == nullptr) return;
+    EXPECT_TRUE(store_->Erase(found->at).ok());
+    index_->Erase(chunk.identity.key, found->at);
+  }
+  // Changes one bit of the first segment. A second call with the same offset restores the bit.
+  void FlipBit(uint64_t offset) const {
+    std::fstream file(directory_.Segments().front(),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(static_cast<std::streamoff>(offset));
+    const auto byte = static_cast<char>(file.get() ^ 1);
+    file.seekp(static_cast<std::streamoff>(offset));
+    file.put(byte);
+  }
+
+  // Position of a byte of the checksum of a table.
+  static constexpr uint64_t kTableChecksum = 50 * kPageBytes - 1;
 
   TestDirectory directory_;
   std::unique_ptr<FileSystem> files_;
@@ -70,6 +91,27 @@ TEST_F(SegmentStoreTest, AnErasedRecordOfTheNewestSegmentIsGoneAfterAStart) {
   EXPECT_FALSE(Has(TestChunk(1, 0)));
   EXPECT_TRUE(Has(TestChunk(2, 0)));
   EXPECT_EQ(Append(TestChunk(3, 0)), (ChunkLocation{1, 2}));
+}
+
+// One start reads a wrong bit of the table of the newest segment, whose last records were erased.
+TEST_F(SegmentStoreTest, ADamagedTableOfTheNewestSegmentDoesNotComeBack) {
+  for (uint64_t i = 0; i < 16; ++i) Append(TestChunk(i, 0));
+  Remove(TestChunk(14, 0));
+  Remove(TestChunk(15, 0));
+  FlipBit(kTableChecksum);
+  Open();
+  const TestChunk stored(100, 0);
+  Append(stored);
+  FlipBit(kTableChecksum);
+  Open();
+  EXPECT_TRUE(Has(stored));
+  EXPECT_FALSE(Has(TestChunk(14, 0)));
+  // A removed chunk must not come back after the next damage of the table.
+  Remove(stored);
+  FlipBit(kTableChecksum);
+  Open();
+  EXPECT_FALSE(Has(stored));
+  EXPECT_TRUE(Has(TestChunk(0, 0)));
 }
 
 TEST_F(SegmentStoreTest, NumbersOfSegmentsAreNotUsedTwice) {
