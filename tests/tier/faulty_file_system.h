@@ -23,10 +23,19 @@ class DiskFaults {
  public:
   enum class Call { kLock, kList, kCreate, kOpen, kRemove, kRead, kWrite };
 
-  // Makes the calls of `call` fail with `status`. OK ends the fault.
+  // Makes the calls of `call` fail with `status`, also calls that wait now. OK ends the fault.
   void Fail(Call call, absl::Status status) {
     std::lock_guard lock(mutex_);
-    errors_[static_cast<size_t>(call)] = std::move(status);
+    const auto i = static_cast<size_t>(call);
+    errors_[i] = std::move(status);
+    num_good_calls_[i] = 0;
+  }
+  // Makes the calls of `call` after the next `num_calls` calls fail with `status`.
+  void FailAfter(Call call, int num_calls, absl::Status status) {
+    std::lock_guard lock(mutex_);
+    const auto i = static_cast<size_t>(call);
+    errors_[i] = std::move(status);
+    num_good_calls_[i] = num_calls_[i] + num_calls;
   }
   // Makes reads and writes wait until the call of Hang(false).
   void Hang(bool hangs) {
@@ -58,7 +67,7 @@ class DiskFaults {
     }
     const uint32_t one_in = fail_one_in;
     if (one_in > 0 && random_() % one_in == 0) return absl::UnavailableError("bad luck");
-    return errors_[static_cast<size_t>(call)];
+    return number > num_good_calls_[i] ? errors_[i] : absl::OkStatus();
   }
   // Returns true for one of `one_in` calls; 0: never.
   bool Chance(uint32_t one_in) {
@@ -92,6 +101,7 @@ class DiskFaults {
   std::condition_variable changed_;
   bool hangs_ = false;
   absl::Status errors_[7];
+  int num_good_calls_[7] = {};  // calls with a higher number fail with the status in `errors_`
   int num_calls_[7] = {};
   // Calls with a higher number wait until the call of Hang(false).
   std::array<int, 7> num_calls_max_ = NoLimits();

@@ -142,8 +142,9 @@ absl::Status SegmentStore::Scan(const Segment& segment, File& file, int64_t now_
       entries_.push_back(EntryOf(HeaderOf(record_.bytes()), i));
     } else if (!IsUnused(record_.bytes())) {
       // The disk may return the right bytes later. If the chunk were removed until then, the
-      // removal would not erase this record. So erase the record now.
-      older_copies_.push_back({segment.number, i});
+      // removal would not erase this record. So erase the record now, before the segment is sealed.
+      // If the erasure fails, the next Open reads the records again.
+      INCIPIT_RETURN_IF_ERROR(Erase({segment.number, i}));
     }
   }
   const uint32_t next_index = entries_.empty() ? 0 : entries_.back().index + 1;

@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/status.h"
+#include "tests/tier/faulty_file_system.h"
 #include "tests/tier/tier_chunks.h"
 #include "tier/files/posix_file_system.h"
 
@@ -16,19 +18,25 @@ namespace {
 class SegmentStoreTest : public testing::Test {
  protected:
   SegmentStoreTest()
-      : files_(MakePosixFileSystem(directory_.path(), IoMethod::kPread)), record_(3 * kPageBytes) {
+      : files_(std::make_unique<FaultyFileSystem>(
+            MakePosixFileSystem(directory_.path(), IoMethod::kPread), faults_)),
+        record_(3 * kPageBytes) {
     EXPECT_TRUE(files_->Prepare().ok());
     Open();
   }
 
   void Open() {
+    const absl::Status status = TryOpen();
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  absl::Status TryOpen() {
     index_ = std::make_unique<ChunkIndex>(1000);
     store_ = std::make_unique<SegmentStore>(
         *files_, SegmentStoreOptions{.fingerprint = {},
                                      .record = RecordLayout(kTestShape),
                                      .segment_bytes = 50 * kPageBytes,  // 16 records
                                      .size_bytes = 200 * kPageBytes});
-    ASSERT_TRUE(store_->Open(0, *index_).ok());
+    return store_->Open(0, *index_);
   }
   ChunkLocation Append(const TestChunk& chunk) {
     EncodeRecord(RecordLayout(kTestShape), {}, chunk.identity, {}, record_.bytes());
@@ -61,6 +69,7 @@ class SegmentStoreTest : public testing::Test {
   static constexpr uint64_t kTableChecksum = 50 * kPageBytes - 1;
 
   TestDirectory directory_;
+  const std::shared_ptr<DiskFaults> faults_ = std::make_shared<DiskFaults>();
   std::unique_ptr<FileSystem> files_;
   PageBuffer record_;
   std::unique_ptr<SegmentStore> store_;
@@ -112,6 +121,31 @@ TEST_F(SegmentStoreTest, ADamagedTableOfTheNewestSegmentDoesNotComeBack) {
   Open();
   EXPECT_FALSE(Has(stored));
   EXPECT_TRUE(Has(TestChunk(0, 0)));
+}
+
+// A start reads a wrong bit of a table and of a record. The start fails in its first or second
+// write, and the next start reads the right bytes of the record.
+TEST_F(SegmentStoreTest, ADamagedRecordDoesNotComeBackIfItsErasureFails) {
+  constexpr uint64_t kRecord = 3, kRecordOffset = kPageBytes + kRecord * 3 * kPageBytes;
+  const TestChunk damaged(kRecord, 0);
+  for (const int num_writes : {0, 1}) {
+    SCOPED_TRACE(num_writes);
+    for (uint64_t i = 0; i < 16; ++i) Append(TestChunk(i, 0));
+    FlipBit(kTableChecksum);
+    FlipBit(kRecordOffset);
+    faults_->FailAfter(DiskFaults::Call::kWrite, num_writes, Unavailable("no write"));
+    EXPECT_EQ(TryOpen(), Unavailable("no write"));
+    faults_->Fail(DiskFaults::Call::kWrite, absl::OkStatus());
+    FlipBit(kRecordOffset);
+    Open();
+    // The chunk is removed, and the next start reads all records.
+    Remove(damaged);
+    FlipBit(kTableChecksum);
+    Open();
+    EXPECT_FALSE(Has(damaged));
+    EXPECT_TRUE(Has(TestChunk(kRecord + 1, 0)));
+    ASSERT_TRUE(store_->RemoveAll().ok());
+  }
 }
 
 TEST_F(SegmentStoreTest, NumbersOfSegmentsAreNotUsedTwice) {
