@@ -53,6 +53,27 @@ class OpenCall {
   std::unique_ptr<grpc::ClientReader<v1::GenerateResponse>> reader_;
 };
 
+// Watches the health of one service until the destructor.
+class HealthWatch {
+ public:
+  HealthWatch(TestServer& server, const std::string& service) {
+    HealthCheckRequest request;
+    request.set_service(service);
+    reader_ = grpc::health::v1::Health::NewStub(server.channel())->Watch(&context_, request);
+  }
+  ~HealthWatch() { context_.TryCancel(); }
+  // Waits for the next state of the service.
+  HealthCheckResponse::ServingStatus Next() {
+    HealthCheckResponse response;
+    EXPECT_TRUE(reader_->Read(&response));
+    return response.status();
+  }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> reader_;
+};
+
 TEST(LifecycleTest, EveryServiceIsServing) {
   TestServer server;
   for (const char* const service : kServices) {
@@ -64,21 +85,22 @@ TEST(LifecycleTest, ADrainingServerSaysSoAndFinishesWhatRuns) {
   TestServer server;
   server.gate().Close();
   OpenCall running(server, 20);
-  const auto health = grpc::health::v1::Health::NewStub(server.channel());
-  grpc::ClientContext watch_context, drain_context;
-  const auto watch = health->Watch(&watch_context, HealthCheckRequest());
-  HealthCheckResponse seen;
-  ASSERT_TRUE(watch->Read(&seen));
-  EXPECT_EQ(seen.status(), HealthCheckResponse::SERVING);
+  HealthWatch server_health(server, ""), inference_health(server, "incipit.v1.Inference");
+  for (HealthWatch* const watch : {&server_health, &inference_health}) {
+    EXPECT_EQ(watch->Next(), HealthCheckResponse::SERVING);
+  }
 
+  grpc::ClientContext drain_context;
   std::thread drain([&] {
     v1::DrainResponse response;
     const grpc::Status status = server.admin().Drain(&drain_context, {}, &response);
     EXPECT_TRUE(status.ok()) << status.error_message();
     EXPECT_EQ(server.Load().running(), 0u);
   });
-  ASSERT_TRUE(watch->Read(&seen));
-  EXPECT_EQ(seen.status(), HealthCheckResponse::NOT_SERVING);
+  // The server changes the state of one service after the other.
+  for (HealthWatch* const watch : {&server_health, &inference_health}) {
+    EXPECT_EQ(watch->Next(), HealthCheckResponse::NOT_SERVING);
+  }
   for (const char* const service : {"", "incipit.v1.Inference"}) {
     EXPECT_EQ(HealthOf(server.channel(), service), HealthCheckResponse::NOT_SERVING);
   }
@@ -95,7 +117,6 @@ TEST(LifecycleTest, ADrainingServerSaysSoAndFinishesWhatRuns) {
   EXPECT_TRUE(reply.status.ok());
   EXPECT_THAT(reply.choices.at(0).ids, ElementsAreArray(Expected(kPrompt, 20)));
   drain.join();
-  watch_context.TryCancel();
 }
 
 TEST(LifecycleTest, ADrainThatTakesTooLongRepliesAtItsDeadline) {
