@@ -9,11 +9,13 @@
 #include <fstream>
 #include <future>
 
+#include "tests/support/temp_path.h"
+
 namespace incipit {
 namespace {
 
 std::filesystem::path WriteFile(const std::string& name, const std::string& content) {
-  const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / name;
+  const std::filesystem::path path = TempPath(name);
   std::ofstream(path, std::ios::binary) << content;
   return path;
 }
@@ -40,7 +42,7 @@ TEST(MappedFileTest, WhatCannotBeMappedIsNamed) {
 }
 
 TEST(MappedFileTest, AFifoIsRefusedWithoutWaitingForAWriter) {
-  const std::string path = testing::TempDir() + "/mapped_file_fifo" + std::to_string(getpid());
+  const std::string path = TempPath("mapped_file_fifo");
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   auto status = std::async(std::launch::async, [&] { return MappedFile::Open(path).status(); });
   const bool has_returned = status.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
@@ -66,7 +68,7 @@ TEST(ReadTextInputTest, ReadsAFileUpToItsMaximum) {
 }
 
 TEST(ReadTextInputTest, ReadsAFifoUntilItsWriterClosesIt) {
-  const std::string path = testing::TempDir() + "/text_input_fifo" + std::to_string(getpid());
+  const std::string path = TempPath("text_input_fifo");
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   auto text = std::async(std::launch::async, [&] { return ReadTextInput(path, 8); });
   std::ofstream(path) << "abc" << std::flush << "def";

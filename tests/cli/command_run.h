@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/temp_path.h"
+
 namespace incipit {
 
 // A byte-level tokenizer with a few tokens. Token 0 is the special token "<s>", which starts each
@@ -40,7 +42,7 @@ inline constexpr const char* kTinyTokenizerJson = R"({
 
 class CommandTest : public ::testing::Test {
  protected:
-  CommandTest() : folder_(::testing::TempDir() + "command_test_" + std::to_string(getpid())) {
+  CommandTest() : folder_(TempPath("command_test")) {
     std::filesystem::create_directories(folder_);
   }
   ~CommandTest() override { std::filesystem::remove_all(folder_); }

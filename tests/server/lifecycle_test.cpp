@@ -14,6 +14,7 @@
 #include "server/session/call_tracker.h"
 #include "tests/server/health.grpc.pb.h"
 #include "tests/server/test_server.h"
+#include "tests/support/temp_path.h"
 
 namespace incipit {
 namespace {
@@ -239,7 +240,7 @@ TEST(AdminTest, NoPathAndNoSeedIsShown) {
   TestServerConfig config;
   config.options.model = "/secret/model";
   config.options.config = "/secret/config";
-  config.options.port_file = testing::TempDir() + "/secret_ports";
+  config.options.port_file = TempPath("secret_ports");
   config.options.chat_template = {FileChoice::Kind::kFile, "/secret/template"};
   config.options.gpu_tuning_file = {FileChoice::Kind::kFile, "/secret/tuning"};
   config.options.prefix_cache_seed = "secret seed";

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "server/engine_options.h"
 #include "server/net/address.h"
+#include "tests/support/temp_path.h"
 
 namespace incipit {
 namespace {
@@ -35,9 +36,7 @@ std::unique_ptr<Parsed> Parse(const std::vector<std::string>& args) {
 }
 
 std::string WriteConfig(const std::string& text) {
-  const auto path = std::filesystem::path(testing::TempDir()) /
-                    (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) +
-                     std::to_string(getpid()) + ".yaml");
+  const std::string path = TempPath("config.yaml");
   std::ofstream(path) << text;
   return path;
 }

@@ -10,6 +10,8 @@
 #include <set>
 #include <string>
 
+#include "tests/support/temp_path.h"
+
 namespace incipit::serving_sim {
 namespace {
 
@@ -176,7 +178,7 @@ TEST(MakeLoadTest, ATurnBeginsWithThePreviousPromptAndOutput) {
 }
 
 TEST(ReadMooncakeTest, HashIdsBecomeSharedTokens) {
-  const std::string path = testing::TempDir() + "/serving_sim_trace.jsonl";
+  const std::string path = TempPath("serving_sim_trace.jsonl");
   std::ofstream(path)
       << R"({"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}
 {"timestamp": 1500, "input_length": 1000, "output_length": 6, "hash_ids": [1, 3]}
@@ -198,7 +200,7 @@ TEST(ReadMooncakeTest, HashIdsBecomeSharedTokens) {
 
 // Each hash id of the log stands for 512 tokens. With 32 tokens, all lengths are a sixteenth.
 TEST(ReadMooncakeTest, OneFactorScalesAllLengths) {
-  const std::string path = testing::TempDir() + "/serving_sim_scaled.jsonl";
+  const std::string path = TempPath("serving_sim_scaled.jsonl");
   std::ofstream(path)
       << R"({"timestamp": 0, "input_length": 600, "output_length": 160, "hash_ids": [1, 2]}
 {"timestamp": 500, "input_length": 4097, "output_length": 1, "hash_ids": [1, 3, 4, 5, 6, 7, 8, 9, 10]}
@@ -220,7 +222,7 @@ TEST(ReadMooncakeTest, OneFactorScalesAllLengths) {
 }
 
 TEST(MakeLoadTest, TheTimesOfTheLogAreScaledToTheUtilization) {
-  const std::string path = testing::TempDir() + "/serving_sim_times.jsonl";
+  const std::string path = TempPath("serving_sim_times.jsonl");
   std::ofstream(path)
       << R"({"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [1, 2]}
 {"timestamp": 1000, "input_length": 600, "output_length": 5, "hash_ids": [1, 3]}
@@ -240,7 +242,7 @@ TEST(MakeLoadTest, TheTimesOfTheLogAreScaledToTheUtilization) {
 }
 
 TEST(ReadMooncakeTest, AWrongLineIsAnError) {
-  const std::string path = testing::TempDir() + "/serving_sim_wrong.jsonl";
+  const std::string path = TempPath("serving_sim_wrong.jsonl");
   std::ofstream(path) << R"({"timestamp": 0, "input_length": 5, "hash_ids": "1"})";
   EXPECT_FALSE(ReadMooncake(path, 10, 1000, kMooncakeBlockTokens).ok());
   EXPECT_FALSE(ReadMooncake(path + ".missing", 10, 1000, kMooncakeBlockTokens).ok());

@@ -18,6 +18,7 @@
 #include "cli/bench/bench_report.h"
 #include "cli/commands.h"
 #include "tests/cli/client/scripted_server.h"
+#include "tests/support/temp_path.h"
 
 namespace incipit {
 namespace {
@@ -285,7 +286,7 @@ TEST_F(BenchTest, TimesWithinTheFirstMessageAreUnknown) {
 TEST_F(BenchTest, TheRecordsOfAllRequestsAreWrittenToAFile) {
   Gate gate(1);
   Serve(gate);
-  const std::string path = ::testing::TempDir() + "/bench_records.jsonl";
+  const std::string path = TempPath("bench_records.jsonl");
   EXPECT_EQ(RunCommand({"--requests", "3", "--records", path}), 0) << err_;
   std::ifstream file(path);
   int64_t index = 0;

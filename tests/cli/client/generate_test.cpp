@@ -10,6 +10,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "tests/cli/client/scripted_server.h"
+#include "tests/support/temp_path.h"
 
 namespace incipit {
 
@@ -304,7 +305,7 @@ TEST_F(GenerateTest, WrongArgumentsAreNamedAndNothingIsSent) {
 }
 
 TEST_F(GenerateTest, APromptIsReadFromAFile) {
-  const std::string path = ::testing::TempDir() + "prompt.txt";
+  const std::string path = TempPath("prompt.txt");
   std::ofstream(path) << "Once\nupon";
   EXPECT_EQ(Run({"--prompt-file", path}), kExitOk);
   EXPECT_EQ(request_.text(), "Once\nupon");

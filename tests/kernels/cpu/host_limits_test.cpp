@@ -6,6 +6,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/temp_path.h"
+
 namespace incipit {
 namespace {
 
@@ -14,7 +16,7 @@ class HostLimitsTest : public ::testing::Test {
  protected:
   HostLimitsTest() {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    root_ = ::testing::TempDir() + "/host_limits_" + test->name();
+    root_ = TempPath(std::string("host_limits_") + test->name());
     std::filesystem::remove_all(root_);
     Write("proc/meminfo", "MemTotal:  9000 kB\nMemFree: 10 kB\nMemAvailable:  4000 kB\n");
   }

@@ -12,6 +12,7 @@
 #include "base/hash/sha256.h"
 #include "server/gateway/zip_archive.h"
 #include "tests/server/gateway/gateway_client.h"
+#include "tests/support/temp_path.h"
 
 namespace incipit {
 namespace {
@@ -182,9 +183,7 @@ TEST(GatewayInfoTest, ByDefaultTheServiceIsOnlyOnALoopbackAddress) {
 // A model folder with tokenizer files.
 class GatewayTokenizerTest : public ::testing::Test {
  protected:
-  GatewayTokenizerTest()
-      : folder_(std::filesystem::path(::testing::TempDir()) /
-                ("gateway_tokenizer_" + std::to_string(getpid()))) {
+  GatewayTokenizerTest() : folder_(TempPath("gateway_tokenizer")) {
     std::filesystem::create_directories(folder_);
   }
   ~GatewayTokenizerTest() override { std::filesystem::remove_all(folder_); }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tests/server/metrics/metrics_fixture.h"
+#include "tests/support/temp_path.h"
 
 namespace incipit {
 namespace {
@@ -111,7 +112,7 @@ TEST(MetricsGuideTest, PromtoolFindsNothingToSay) {
   if (!HasPromtool()) {
     GTEST_SKIP() << "promtool (Debian package prometheus) is not installed";
   }
-  const std::string output_path = ::testing::TempDir() + "promtool_output";
+  const std::string output_path = TempPath("promtool_output");
   FILE* const pipe = popen(("promtool check metrics >" + output_path + " 2>&1").c_str(), "w");
   ASSERT_NE(pipe, nullptr);
   // promtool rejects metric names with a colon, such as those of vLLM.

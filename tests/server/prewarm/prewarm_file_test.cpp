@@ -12,6 +12,7 @@
 #include <future>
 
 #include "base/status.h"
+#include "tests/support/temp_path.h"
 
 namespace incipit {
 namespace {
@@ -99,8 +100,7 @@ TEST(PrewarmFileTest, RefusesValuesBeyondALimit) {
 }
 
 TEST(PrewarmFileTest, ReadsAFile) {
-  const std::filesystem::path path =
-      std::filesystem::path(testing::TempDir()) / ("prewarm" + std::to_string(getpid()));
+  const std::filesystem::path path = TempPath("prewarm");
   std::ofstream(path) << "{\"text\": \"a\"}\n{\"text\": 1}\n";
   const auto wrong = ReadPrewarmFile(path, RequestLimits());
   EXPECT_THAT(MessageOf(wrong.status()), StartsWith(path.string() + ":2: "));
@@ -115,7 +115,7 @@ TEST(PrewarmFileTest, ReadsAFile) {
 }
 
 TEST(PrewarmFileTest, AFifoIsRefusedWithoutWaitingForAWriter) {
-  const std::string path = testing::TempDir() + "/prewarm_fifo" + std::to_string(getpid());
+  const std::string path = TempPath("prewarm_fifo");
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   auto status = std::async(std::launch::async,
                            [&] { return ReadPrewarmFile(path, RequestLimits()).status(); });

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/status.h"
+#include "tests/support/temp_path.h"
 
 namespace incipit {
 namespace {
@@ -86,7 +87,7 @@ TEST(ApiKeysTest, TheNumberOfKeysIsBounded) {
 }
 
 TEST(ApiKeysTest, AFileThatCannotBeReadIsAnErrorWithItsPath) {
-  const std::string path = testing::TempDir() + "api_keys_test";
+  const std::string path = TempPath("api_keys_test");
   EXPECT_THAT(MessageOf(ApiKeys::Read(path + ".missing").status()), HasSubstr(path));
   EXPECT_THAT(MessageOf(ApiKeys::Read(testing::TempDir()).status()), HasSubstr(testing::TempDir()));
   const auto write = [&](const std::string& text) {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "tests/support/temp_path.h"
 
 namespace incipit {
 namespace {
@@ -36,9 +37,7 @@ class TokenizerConfigTest : public testing::Test {
   }
 
   const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) /
-      (std::string("tokenizer_config.") +
-       testing::UnitTest::GetInstance()->current_test_info()->name() + std::to_string(getpid()));
+      TempPath(testing::UnitTest::GetInstance()->current_test_info()->name());
 };
 
 TEST_F(TokenizerConfigTest, AFolderMayHaveNoneOfIt) {
