@@ -31,7 +31,11 @@ TEST_P(CancelledLoadsTest, CancelsAtRandomTimesLeaveStagingEmpty) {
     // Let some requests overlap.
     if (id >= 4) fixture_->listener.WaitForEnd(id - 4);
   }
-  for (uint64_t id = kRequests; id < kRequests + kPrompts; ++id) ExpectOutput(id);
+  // The cancelled reads may still use all slots of staging. Then the next requests load nothing.
+  const auto has_hit = [&] { return harness_.tier->published_stats().hits > 0; };
+  for (uint64_t i = 0; i < kPrompts || (!has_hit() && i < 10 * kRequests); ++i) {
+    ExpectOutput(kRequests + i);
+  }
   ExpectNothingInUse();
   EXPECT_GT(harness_.stats.loads_cancelled, 0u);
   EXPECT_GT(harness_.stats.hits, 0u);
