@@ -32,23 +32,32 @@ TEST_F(HttpServerTest, ABodyThatDoesNotEndIs408) {
 }
 
 TEST_F(HttpServerTest, AnIdleConnectionIsClosed) {
-  options_.limits.idle_max = std::chrono::milliseconds(50);
-  Start();
-  EXPECT_TRUE(HttpClient(port()).IsClosed());
-  HttpClient client(port());
-  client.Send(HttpGet("/a"));
-  EXPECT_EQ(client.Read().status, 200);
-  EXPECT_TRUE(client.IsClosed());
+  // On a busy machine, the server may close the connection before the request arrives. Then the
+  // test repeats with a longer limit.
+  int status = 0;
+  for (std::chrono::milliseconds limit(50); status == 0; limit *= 2) {
+    ASSERT_LT(limit, std::chrono::minutes(1));
+    server_.reset();
+    options_.limits.idle_max = limit;
+    Start();
+    EXPECT_TRUE(HttpClient(port()).IsClosed());
+    HttpClient client(port());
+    client.Send(HttpGet("/a"));
+    status = client.Read().status;
+    EXPECT_TRUE(client.IsClosed());
+  }
+  EXPECT_EQ(status, 200);
 }
 
 TEST_F(HttpServerTest, TimeLimitsDoNotEndAResponseThatTakesLonger) {
   options_.limits.idle_max = options_.limits.head_time_max = options_.limits.body_time_max =
       options_.limits.write_time_max = std::chrono::milliseconds(200);
   Start();
-  HttpClient slow(port()), idle(port());
+  HttpClient slow(port());
   slow.Send(HttpGet("/later"));
   const auto exchange = AwaitExchange();
-  EXPECT_TRUE(idle.IsClosed());  // IsClosed returns after all time limits have passed
+  // IsClosed returns after all time limits have passed.
+  EXPECT_TRUE(HttpClient(port()).IsClosed());
   exchange->Respond({.body = "late"});
   EXPECT_EQ(slow.Read().body, "late");
 }
