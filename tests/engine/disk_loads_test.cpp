@@ -106,7 +106,7 @@ class PartLoadsTest : public DiskLoadsTest {
     faults_->HangAfter(DiskFaults::Call::kRead, kPart);
     fixture_->gate.Close();
     ASSERT_TRUE(fixture_->Submit(request).ok());
-    for (int i = 0; i < 100 && num_reads() <= before + kPart; ++i) {
+    for (int i = 0; i < 2000 && num_reads() <= before + kPart; ++i) {
       fixture_->gate.Pass(1);
       std::this_thread::sleep_for(milliseconds(10));
     }
