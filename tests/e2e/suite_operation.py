@@ -1,6 +1,7 @@
 """Tests the server as a process: start, idle time, metrics, drain and exit codes."""
 import contextlib
 import json
+import math
 import os
 import pathlib
 import re
@@ -34,6 +35,19 @@ def long_request(max_tokens=0):
 def cpu_seconds(pid):
     """Returns the CPU seconds of all threads of a process."""
     return sum(int(path.read_text().split()[0]) for path in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")) * 1e-9
+
+
+def least_seconds(measure, limit):
+    """Returns the least result of up to 5 calls of `measure`, or the first result below `limit`.
+
+    Other programs on the machine may delay a call. A fault of the server delays every call.
+    """
+    least = math.inf
+    for _ in range(5):
+        least = min(least, measure())
+        if least < limit:
+            break
+    return least
 
 
 def serve(*flags):
@@ -310,26 +324,33 @@ class DrainTest(unittest.TestCase):
                 self.assertLess(time.monotonic() - begin, 5)
 
     def test_a_watch_of_the_health_does_not_delay_the_exit(self):
-        with Server() as server:
-            watch = self.watch_health(server)
-            begin = time.monotonic()
-            server.signal(signal.SIGTERM)
-            self.assertEqual(server.wait(), 0)
-            self.assertLess(time.monotonic() - begin, 1.5)
-            watch.cancel()
+        def seconds_to_exit():
+            with Server() as server:
+                watch = self.watch_health(server)
+                begin = time.monotonic()
+                server.signal(signal.SIGTERM)
+                self.assertEqual(server.wait(), 0)
+                seconds = time.monotonic() - begin
+                watch.cancel()
+                return seconds
+
+        self.assertLess(least_seconds(seconds_to_exit, 1.5), 1.5)
 
     def test_a_signal_while_it_stops_ends_it(self):
         """A second signal ends the server while it drains, and while it closes the remaining calls and watches."""
-        server, _ = self.start(1, 0)
-        watch = self.watch_health(server)
-        server.signal(signal.SIGTERM)
-        self.wait_until_not_serving(watch)
-        begin = time.monotonic()
-        while server.process.poll() is None:
+        def seconds_to_exit():
+            server, _ = self.start(1, 0)
+            watch = self.watch_health(server)
             server.signal(signal.SIGTERM)
-            threading.Event().wait(0.01)
-        self.assertEqual(server.wait(), 0)
-        self.assertLess(time.monotonic() - begin, 1)
+            self.wait_until_not_serving(watch)
+            begin = time.monotonic()
+            while server.process.poll() is None:
+                server.signal(signal.SIGTERM)
+                threading.Event().wait(0.01)
+            self.assertEqual(server.wait(), 0)
+            return time.monotonic() - begin
+
+        self.assertLess(least_seconds(seconds_to_exit, 1), 1)
 
     def test_the_drain_ends_at_its_timeout(self):
         server, calls = self.start(32, 0, "--drain-timeout", "10ms")
