@@ -263,7 +263,7 @@ class DrainTest(unittest.TestCase):
     """The server runs one request at a time, so that requests still wait when the signal arrives."""
 
     def start(self, num_requests, max_tokens, *flags):
-        server = Server("--running-max", "1", "--drain-timeout", "60s", *flags)
+        server = Server("--running-max", "1", "--drain-timeout", "600s", *flags)
         self.addCleanup(server.close)
         request = long_request(max_tokens)
         request.output.n = 1 if max_tokens else 16  # The requests must outlast a slow client.
