@@ -89,7 +89,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
 // a new attempt to admit the head is useless.
 bool Scheduler::PrepareHead() {
   if (head_ == nullptr) return true;
-  if (Fits(*head_, {}) || IsOutOfDate(*head_)) {
+  if (Fits(*head_, {}) || IsOutOfDate(*head_) || HoldsDuplicate()) {
     ReleaseHead();
     return true;
   }

@@ -6,6 +6,13 @@
 #include "scheduler/scheduler.h"
 
 namespace incipit {
+namespace {
+
+// If the head lacks more blocks than kDuplicatesMax, duplicates of its blocks are not counted,
+// because the cache has few duplicates.
+constexpr int32_t kDuplicatesMax = 64;
+
+}  // namespace
 
 // Preempts sequences if one of these goals needs preemptions:
 // - The head (the first waiting sequence, which did not fit into the cache) can be admitted.
@@ -57,7 +64,8 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
 // fit without the passing sequences. A passing sequence was admitted while an earlier sequence did
 // not fit. Sets `num_passing` to the number of necessary preemptions. Keeps free blocks for the
 // next tokens of decoding sequences. A block that several passing sequences share becomes free when
-// all of them are preempted.
+// all of them are preempted. A block that only the head holds then becomes free too, if another
+// block has the same key (HoldsDuplicate).
 bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) {
   if (head_ == nullptr) return false;
   int32_t num_needed = cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) +
@@ -79,12 +87,31 @@ bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) {
     }
     ++num_passing;
   }
+  if (num_needed > 0 && num_needed <= kDuplicatesMax) {
+    for (const BlockId id : head_->table.blocks) {
+      const bool is_last = num_leaving(id) + 1 == cache_.pool().num_users(id);
+      num_needed -= is_last && cache_.pool().has_duplicate(id);
+    }
+  }
   while (it != running_.rbegin()) {
     const Sequence& sequence = **--it;
     if (!HasPassedHead(sequence)) continue;
     for (const BlockId id : sequence.table.blocks) num_leaving(id) = 0;
   }
-  return num_needed <= 0;
+  return num_needed <= 0 && num_passing > 0;
+}
+
+// Returns true if the head holds a block that no sequence uses, and the cache has another block
+// with the same key, which a sequence uses. If the head released its blocks, its next lookup would
+// find the other block. So the head would need one free block less.
+bool Scheduler::HoldsDuplicate() const {
+  const BlockPool& pool = cache_.pool();
+  const int32_t num_needed =
+      cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) - NumAvailable();
+  return num_needed <= kDuplicatesMax &&
+         std::ranges::any_of(head_->table.blocks, [&pool](BlockId id) {
+           return pool.num_users(id) == 1 && pool.has_duplicate(id);
+         });
 }
 
 // Returns true if a preemption of the running `sequence` helps the head (the first waiting

@@ -465,6 +465,7 @@ class Scheduler {
   // Functions for preemption, and for the head: the waiting sequence that does not fit into the
   // cache (make_room.cpp).
   bool MakeRoom(StepPlan& plan, Survey& survey);
+  bool HoldsDuplicate() const;
   bool HeadFitsWithout(const Survey& survey, int32_t& num_passing);
   Sequence* FirstWithClaim(SlotClaim least) const;
   Sequence* FindDisplaced();

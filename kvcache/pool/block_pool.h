@@ -139,6 +139,8 @@ class BlockPool {
   }
 
   bool is_published(BlockId id) const { return At(id).published; }
+  // Returns true if lookups could find another block with the key of block `id`.
+  bool has_duplicate(BlockId id) const { return At(id).published && At(id).next_same != id; }
   bool is_pending(BlockId id) const { return At(id).pending; }
   bool is_retained(BlockId id) const { return At(id).retained; }
   bool starts_chain(BlockId id) const { return At(id).starts_chain; }
