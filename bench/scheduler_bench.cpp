@@ -209,6 +209,36 @@ void AddWhileWaiting(benchmark::State& state, const Setup& setup) {
   }
 }
 
+// Measures the plan that checks the deadlines of 1,000 requests, which arrived together and have no
+// common prefix. One sequence runs, and no other can start.
+void PlanAfterDeadlines(benchmark::State& state, const Setup& setup) {
+  constexpr uint64_t kTrained = 10;  // prompts from which the scheduler learns step times
+  constexpr uint64_t kNumArrived = 1000;
+  for (auto _ : state) {
+    state.PauseTiming();
+    auto stepper = std::make_unique<Stepper>(
+        KvCacheOptions{.num_blocks = 4096},
+        SchedulerOptions{.step_tokens_max = 512, .running_max = 1, .scheduling = setup.kind});
+    for (uint64_t id = 1; id <= kTrained; ++id) {
+      stepper->Add(MakeRequest(id, kPrompt, id < kTrained ? 1 : 4096));
+      do {
+        stepper->Plan();
+        stepper->Commit();
+      } while (stepper->scheduler().num_running() > 0 && stepper->plan().shape.num_decoding == 0);
+    }
+    for (uint64_t id = kTrained + 1; id <= kTrained + kNumArrived; ++id) {
+      Request request = MakeRequest(id, kPrompt, 16);
+      request.first_token_deadline = Time{} + std::chrono::seconds(1);
+      stepper->Add(std::move(request));
+    }
+    state.ResumeTiming();
+    stepper->Plan();
+    state.PauseTiming();
+    stepper.reset();
+    state.ResumeTiming();
+  }
+}
+
 void RegisterBenchmarks() {
   const auto add = [](const std::string& name, auto function, const auto&... arguments) {
     return benchmark::RegisterBenchmark(name.c_str(), function, arguments...)
@@ -216,6 +246,7 @@ void RegisterBenchmarks() {
   };
   add("decode_step_plan_commit", DecodeStep, Setup{}, false)->Arg(16)->Arg(256)->Arg(1024);
   add("decode_step_plan_build_commit", DecodeStep, Setup{}, true)->Arg(16)->Arg(256);
+  add("plan_1000_deadlines", PlanAfterDeadlines, Setup{});
   const std::pair<const char*, Setup> setups[] = {{"/fcfs", {.kind = SchedulingKind::kFcfs}},
                                                   {"/fair", {}},
                                                   {"/fair_100_tenants", {.num_tenants = 100}}};

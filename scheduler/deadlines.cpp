@@ -12,12 +12,16 @@ namespace {
 
 // Maximum number of sequences that CountAhead counts.
 constexpr size_t kCountedMax = 64;
+// Maximum number of waiting requests for which one plan calls CountAhead. Other requests are
+// checked after an eighth of the time to their deadline.
+constexpr int32_t kForecastsMax = 32;
 // See LacksSlots.
 constexpr double kEndsDeviations = 2.33;
 
 }  // namespace
 
 void Scheduler::EndExpired(Time now) {
+  num_forecasts_ = 0;
   while (deadlines_.next() <= now) LookAtDeadline(deadlines_.front(), now);
   Sweep();
 }
@@ -38,6 +42,11 @@ void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
   bool is_hopeless = false;
   Time look_at = request.deadline;
   if (!group.admitted && prompt.state == SequenceState::kWaiting) {
+    if (num_forecasts_ == kForecastsMax && left > Duration{8}) {
+      SetLookAt(group, now + left / 8);
+      return;
+    }
+    ++num_forecasts_;
     const int32_t num_missing = NumMissingAtMost(prompt);
     needed = PromptTime(prompt, num_missing, kRefusalRatio);
     is_hopeless = IsHopeless(prompt, num_missing, left);
@@ -51,6 +60,10 @@ void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
     EndGroup(group, FinishReason::kTooLate);
     return;
   }
+  SetLookAt(group, look_at);
+}
+
+void Scheduler::SetLookAt(SequenceGroup& group, Time look_at) {
   deadlines_.Remove(group);
   group.look_at = look_at;
   deadlines_.Push(group);
@@ -110,8 +123,10 @@ Scheduler::Ahead Scheduler::CountAhead(const Sequence& sequence, int32_t num_mis
   size_t num_counted = 0;
   // Returns the number of tokens of `other` that no counted sequence computes.
   const auto num_own = [&](const Sequence& other, int32_t num_left) {
-    int32_t num_shared = other.num_tokens() - num_left;
+    const int32_t num_found = other.num_tokens() - num_left;
+    int32_t num_shared = num_found;
     for (const Sequence* earlier : std::span(counted).first(num_counted)) {
+      if (!SharesBlockAt(*earlier, other, num_found)) continue;
       num_shared = std::max(num_shared, NumSharedTokens(*earlier, other));
     }
     return other.num_tokens() - num_shared;

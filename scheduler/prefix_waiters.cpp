@@ -59,6 +59,15 @@ void UpdateRank(const SchedulingPolicy& policy, Sequence& producer,
 
 }  // namespace
 
+// Returns true if the block that contains token number `token` has the same key in `a` and `b`.
+bool Scheduler::SharesBlockAt(const Sequence& a, const Sequence& b, int32_t token) const {
+  const auto block = static_cast<size_t>(token / cache_.block_size());
+  const auto& keys_a = a.table.hashes;
+  const auto& keys_b = b.table.hashes;
+  return block < std::min(keys_a.size(), keys_b.size()) && keys_a[block] == keys_b[block];
+}
+
+// Returns the number of tokens in the blocks that `a` and `b` have in common.
 int32_t Scheduler::NumSharedTokens(const Sequence& a, const Sequence& b) const {
   return static_cast<int32_t>(NumShared(a.table.hashes, b.table.hashes)) * cache_.block_size();
 }

@@ -339,6 +339,8 @@ class Scheduler {
   Duration TimeAhead(int64_t num_tokens) const;
   bool LacksSlots(const Sequence& sequence, int32_t num_ahead, Duration left) const;
   Time RiskTime(const Sequence& sequence, int32_t num_missing) const;
+  void SetLookAt(SequenceGroup& group, Time look_at);
+  bool SharesBlockAt(const Sequence& a, const Sequence& b, int32_t token) const;
   int32_t NumSharedTokens(const Sequence& a, const Sequence& b) const;
   Ahead CountAhead(const Sequence& sequence, int32_t num_missing);
   bool IsAtRisk(const Sequence& sequence, int32_t num_missing) const;
@@ -566,6 +568,8 @@ class Scheduler {
   // waiting sequence, which does not fit into the cache). num_parks_: sequences that began to wait
   // for a prefix that a running sequence computes.
   int32_t num_tries_ = 0, num_parks_ = 0;
+  // Number of waiting requests whose deadlines this plan has checked.
+  int32_t num_forecasts_ = 0;
   // Free blocks, and tokens of the step, that this plan keeps for the sequence `protected_`.
   int32_t num_reserved_ = 0, num_reserved_tokens_ = 0;
   // True if this plan has preempted sequences because decoding sequences lacked free blocks. The

@@ -124,21 +124,21 @@ int32_t NumRefused(DeadlineFixture& fixture, uint64_t first, uint64_t last) {
   return num_refused;
 }
 
-// Each prompt takes a step of 100 ms. So 10 of the 40 requests can be in time. The first plan
+// Each prompt takes a step of 100 ms. So 10 of the 30 requests can be in time. The first plan
 // refuses the others, except a few that the error of the predictions may save.
 TEST(DeadlineTest, RequestsBehindTooManyPromptsAreRefusedByTheFirstPlan) {
   DeadlineFixture fixture;
-  for (uint64_t id = 1; id <= 40; ++id) {
+  for (uint64_t id = 1; id <= 30; ++id) {
     Request request = fixture.AskBy(id, 90, 1000);
     request.prompt.assign(90, static_cast<TokenId>(100 + id));
     fixture.Add(std::move(request));
   }
   fixture.TimedStep();
-  EXPECT_GE(NumRefused(fixture, 1, 40), 28);
+  EXPECT_GE(NumRefused(fixture, 1, 30), 18);
   EXPECT_EQ(NumRefused(fixture, 1, 8), 0);
   fixture.TimedStepsToTheEnd();
-  EXPECT_GE(NumRefused(fixture, 1, 40), 30);
-  EXPECT_LE(NumRefused(fixture, 1, 40), 32);
+  EXPECT_GE(NumRefused(fixture, 1, 30), 20);
+  EXPECT_LE(NumRefused(fixture, 1, 30), 22);
 }
 
 // The scheduler checks request 1 first. 40 requests of higher priority arrive later, and are before
