@@ -11,6 +11,9 @@ namespace {
 // 1 / kReservedParts of all cache blocks (1 %) must stay free after an admission. Decoding
 // sequences may take these blocks in the next steps.
 constexpr int32_t kReservedParts = 100;
+// A running prompt yields (Yields) to sequences that have at most 1 / kYieldParts of the tokens
+// that the prompt has left to compute.
+constexpr int32_t kYieldParts = 4;
 
 }  // namespace
 
@@ -104,7 +107,9 @@ bool Scheduler::PrepareHead() {
 //
 // Sequences with more than `missing_max` tokens to compute are skipped only for sequences of the
 // same tenant. Otherwise, short prompts of other tenants could start before a long prompt without
-// limit.
+// limit. If the first sequence of any length and `yielding_` belong to the same tenant, sequences
+// of this tenant may also have 1 / kYieldParts of the tokens of `yielding_`, unless the policy
+// computes `yielding_` first.
 //
 // If a sequence was preempted for the share of a tenant (slot_tenant_), a sequence of this tenant
 // is first, whatever its length.
@@ -125,6 +130,15 @@ Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
   for (const int32_t tenant : waiting_.tenants()) {
     take_earlier(FirstCandidate(tenant, missing_max), first);
     take_earlier(FirstCandidate(tenant, kAnyLength), first_of_any_length);
+  }
+  if (yielding_ != nullptr && first_of_any_length != nullptr &&
+      first_of_any_length->standing.tenant == yielding_->standing.tenant) {
+    const int32_t length_max = std::max(missing_max, yielding_->num_missing() / kYieldParts);
+    Sequence* shorter = FirstCandidate(yielding_->standing.tenant, length_max);
+    if (shorter != nullptr &&
+        policy_->ComparePrompts(shorter->standing, yielding_->standing) <= 0) {
+      return {shorter, &BestCandidate(*shorter, length_max)};
+    }
   }
   if (first == nullptr) return {};
   if (first_of_any_length->standing.tenant != first->standing.tenant) {

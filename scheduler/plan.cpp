@@ -164,7 +164,7 @@ int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   const int32_t num_used = UsedRoom(plan.shape, num_tokens);
   const double tokens_per_second = step_times_.PrefillTokensPerSecond(num_used, plan.shape);
   const double queue_max = QueueTokensMax(plan);
-  is_sparing_ = SparesOthers(plan, queue_max);
+  is_sparing_ = MaySpare() && SparesOthers(plan, queue_max);
   if (is_sparing_) {
     num_backlog = NumTokensOfOthers(queue_max);
     if (!was_sparing) is_catching_up_ = false;
@@ -184,16 +184,19 @@ void Scheduler::CountSpareTime(Time now) {
 }
 
 // Returns the largest number of tokens in a queue that is not long (kLongQueueRatio). Returns
-// infinity if the prompts of every queue count for ttft_target. `plan` contains the decoding
-// sequences of the step.
+// infinity if no step is measured yet. `plan` contains the decoding sequences of the step.
 double Scheduler::QueueTokensMax(const StepPlan& plan) const {
-  // Refusals before a deadline (IsTooLate) assume that steps are full.
-  const bool may_spare = options_.scheduling == SchedulingKind::kFair && shares_.num_active() > 1 &&
-                         spare_time_ > Duration{} && deadlines_.next() >= now_ + TtftTarget();
-  if (!may_spare) return std::numeric_limits<double>::infinity();
-  const int32_t room = options_.step_tokens_max - plan.num_tokens;
+  const int32_t room = std::max(1, options_.step_tokens_max - plan.num_tokens);
   const double tokens_per_second = step_times_.PrefillTokensPerSecond(room, plan.shape);
+  if (tokens_per_second <= 0) return std::numeric_limits<double>::infinity();
   return kLongQueueRatio * ToSeconds(TtftTarget()) * tokens_per_second;
+}
+
+// Returns true if the prompts of long queues need not count for ttft_target.
+bool Scheduler::MaySpare() const {
+  // Refusals before a deadline (IsTooLate) assume that steps are full.
+  return options_.scheduling == SchedulingKind::kFair && shares_.num_active() > 1 &&
+         spare_time_ > Duration{} && deadlines_.next() >= now_ + TtftTarget();
 }
 
 // Predicts the number of tokens to compute for the waiting sequences of `tenant`.
@@ -401,9 +404,19 @@ bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
   return left_a != left_b ? left_a < left_b : a.standing.key < b.standing.key;
 }
 
+// Returns true if the running `prompt` yields: waiting sequences of the same tenant may start first
+// although they do not fit into the step as a whole (kYieldParts). Several unfinished prompts hold
+// blocks for longer, so at most one sequence at a time starts first. A prompt does not yield to a
+// long queue, because requests of other tenants wait for all running prompts.
+bool Scheduler::Yields(const Sequence& prompt, const StepPlan& plan) const {
+  return prompts_.size() == 1 && !prompt.is_at_risk &&
+         NumQueueTokens(prompt.standing.tenant) <= QueueTokensMax(plan);
+}
+
 // Distributes `room` prompt tokens of the step in this order:
 // 1. Running prompts, until a prompt does not fit into the step as a whole.
-// 2. Waiting sequences that have fewer tokens to compute than the prompt that did not fit.
+// 2. Waiting sequences that have fewer tokens to compute than the prompt that did not fit. If
+//    this prompt yields (Yields), the sequences need not fit into the step.
 // 3. The remaining running prompts.
 // 4. The remaining waiting sequences.
 //
@@ -448,6 +461,8 @@ void Scheduler::AddPrompts(Time now, StepPlan& plan, int32_t room) {
     if (prompts_[next]->num_missing() > room_for(*prompts_[next])) break;
     compute(*prompts_[next]);
   }
+  const bool yields = may_admit && next < num_prompts && Yields(*prompts_[next], plan);
+  yielding_ = yields ? prompts_[next] : nullptr;
   if (may_admit) {
     const int32_t available = room - std::max(for_oldest, for_protected);
     int32_t missing_max = std::max(available, options_.long_prefill_tokens);

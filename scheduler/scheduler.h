@@ -363,6 +363,7 @@ class Scheduler {
   int32_t PromptRoom(const Survey& survey, const StepPlan& plan);
   void CountSpareTime(Time now);
   double QueueTokensMax(const StepPlan& plan) const;
+  bool MaySpare() const;
   double NumQueueTokens(int32_t tenant) const;
   bool SparesOthers(const StepPlan& plan, double queue_max) const;
   int64_t NumTokensOfOthers(double queue_max) const;
@@ -382,6 +383,7 @@ class Scheduler {
   void PrepareDecode(Sequence& sequence);
   void AddDecodes(const Survey& survey, StepPlan& plan);
   bool IsComputedBefore(const Sequence& a, const Sequence& b) const;
+  bool Yields(const Sequence& prompt, const StepPlan& plan) const;
   void AddPrompts(Time now, StepPlan& plan, int32_t room);
   int32_t ContinuePrompt(Sequence& sequence, int32_t tokens_max, StepPlan& plan);
   void AddItem(Sequence& sequence, int32_t num_tokens, int32_t num_loaded, StepPlan& plan);
@@ -553,6 +555,9 @@ class Scheduler {
 
   // The running sequence that this plan must advance and not preempt, or nullptr.
   Sequence* protected_ = nullptr;
+  // The running prompt that yields to waiting sequences of its tenant (Yields), or nullptr. Set by
+  // AddPrompts.
+  Sequence* yielding_ = nullptr;
   // The running sequence that was admitted first: `protected_`, or an earlier sequence that waits
   // for the next part of its loads. Never preempted.
   Sequence* earliest_ = nullptr;

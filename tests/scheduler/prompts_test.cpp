@@ -133,6 +133,69 @@ TEST(PromptsTest, WithoutShorterPromptsTheLongOneIsNotThrottled) {
   EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 100)));
 }
 
+// Request 1 runs and has 900 prompt tokens left to compute. A step has room for 100 tokens.
+class LongPromptFixture : public SchedulerFixture {
+ public:
+  LongPromptFixture()
+      : SchedulerFixture(kPromptCache, {.step_tokens_max = 100, .running_max = 64}) {
+    Add(Ask(1, 1000, 1, 1));
+    Step();
+  }
+};
+
+TEST(PromptsTest, ARequestOfAQuarterOfTheRunningPromptStartsFirst) {
+  LongPromptFixture fixture;
+  fixture.Add(SchedulerFixture::Ask(2, 226, 1, 2));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 100)));
+  fixture.Add(SchedulerFixture::Ask(3, 200, 1, 3));  // a quarter of 800
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(3, 75), Pair(1, 25)));
+}
+
+TEST(PromptsTest, OnlyOneRequestOfAQuarterStartsAtATime) {
+  LongPromptFixture fixture;
+  fixture.Add(SchedulerFixture::Ask(2, 160, 1, 2));
+  fixture.Add(SchedulerFixture::Ask(3, 160, 1, 3));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 75), Pair(1, 25)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 75), Pair(1, 25)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(2, 10), Pair(1, 90)));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(3, 75), Pair(1, 25)));
+}
+
+TEST(PromptsTest, ARequestOfAQuarterDoesNotStartBeforeAPromptOfAnotherTenant) {
+  for (const uint64_t tenant : {1, 2}) {
+    SchedulerFixture fixture(kPromptCache, {.step_tokens_max = 100, .running_max = 64});
+    for (const uint64_t id : {1, 2}) {
+      Request request =
+          SchedulerFixture::Ask(id, id == 1 ? 1000 : 200, 1, static_cast<TokenId>(id));
+      request.tenant = id == 1 ? 1 : tenant;
+      fixture.Add(std::move(request));
+      const auto shares = fixture.Step();
+      EXPECT_EQ(shares.front().first, id == 1 ? 1 : tenant == 1 ? 2 : 1);
+    }
+  }
+}
+
+// Request 2 of another tenant has received less service than request 3, and is longer than a
+// quarter of the running prompt.
+TEST(PromptsTest, ARequestOfAQuarterDoesNotStartIfAnotherTenantGoesFirst) {
+  LongPromptFixture fixture;
+  Request other = SchedulerFixture::Ask(2, 300, 1, 2);
+  other.tenant = 2;
+  fixture.Add(std::move(other));
+  fixture.Add(SchedulerFixture::Ask(3, 200, 1, 3));
+  EXPECT_THAT(fixture.Step(), ElementsAre(Pair(1, 100)));
+}
+
+TEST(PromptsTest, ARequestOfAQuarterDoesNotStartBeforeAPromptOfHigherPriority) {
+  for (const int32_t priority : {0, -1}) {
+    LongPromptFixture fixture;
+    Request request = SchedulerFixture::Ask(2, 200, 1, 2);
+    request.priority = priority;
+    fixture.Add(std::move(request));
+    EXPECT_EQ(fixture.Step().front().first, priority == 0 ? 2 : 1);
+  }
+}
+
 class TimedFixture : public SchedulerFixture {
  public:
   using SchedulerFixture::SchedulerFixture;
@@ -392,6 +455,32 @@ TEST(PromptsTest, SpareTimeIsLimited) {
   EXPECT_LE(fixture.StepAfter(std::chrono::milliseconds(50)), 55);
   EXPECT_LE(fixture.StepAfter(kSpareTimeMax / 2), 55);
   EXPECT_GE(fixture.StepAfter(kSpareTimeMax / 2), 300);
+}
+
+// The last 2,288 tokens of request 200 take about 2.3 s. Request 200 is at risk if less than 4
+// times this time is left.
+TEST(PromptsTest, ARequestOfAQuarterDoesNotStartBeforeAPromptAtRisk) {
+  for (const auto left : {std::chrono::seconds(6), std::chrono::seconds(60)}) {
+    TrainedFixture fixture;
+    Request request = SchedulerFixture::Ask(200, 2800, 1, 200);
+    request.deadline = Time{} + left;
+    fixture.Add(std::move(request));
+    fixture.TimedStep();
+    fixture.Add(SchedulerFixture::Ask(201, 450, 1, 201));
+    EXPECT_EQ(fixture.Plan().front().first, left == std::chrono::seconds(6) ? 200 : 201);
+  }
+}
+
+// A step has room for about 38 prompt tokens. So request 201 has about 362 tokens left when the
+// shorter request arrives.
+TEST(PromptsTest, ARequestOfAQuarterDoesNotStartFromALongQueue) {
+  LongQueueFixture fixture(std::chrono::seconds(10));
+  fixture.StepAfter(std::chrono::milliseconds(50));
+  fixture.AddPrompt(300, 80, 5, 1);
+  fixture.StepAfter(std::chrono::milliseconds(50));
+  for (const StepPlan::Item& item : fixture.plan.items) {
+    EXPECT_NE(item.sequence->request().id, RequestId{300});
+  }
 }
 
 // Refusals before a deadline assume that steps are full.
