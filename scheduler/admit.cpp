@@ -132,9 +132,9 @@ Scheduler::Candidates Scheduler::NextToAdmit(int32_t missing_max) {
     take_earlier(FirstCandidate(tenant, kAnyLength), first_of_any_length);
   }
   if (yielding_ != nullptr && first_of_any_length != nullptr &&
-      first_of_any_length->standing.tenant == yielding_->standing.tenant) {
+      first_of_any_length->standing.tenant == yielding_->group->standing.tenant) {
     const int32_t length_max = std::max(missing_max, yielding_->num_missing() / kYieldParts);
-    Sequence* shorter = FirstCandidate(yielding_->standing.tenant, length_max);
+    Sequence* shorter = FirstCandidate(yielding_->group->standing.tenant, length_max);
     if (shorter != nullptr &&
         policy_->ComparePrompts(shorter->standing, yielding_->standing) <= 0) {
       return {shorter, &BestCandidate(*shorter, length_max)};

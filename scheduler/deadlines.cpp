@@ -17,6 +17,8 @@ constexpr size_t kCountedMax = 64;
 constexpr int32_t kForecastsMax = 32;
 // See LacksSlots.
 constexpr double kEndsDeviations = 2.33;
+// Number of sequences that must have ended before their mean running time is used.
+constexpr double kEndsMin = 8;
 
 }  // namespace
 
@@ -40,23 +42,20 @@ void Scheduler::LookAtDeadline(SequenceGroup& group, Time now) {
   const Duration left = request.first_token_by() - now;
   Duration needed{};
   bool is_hopeless = false;
-  Time look_at = request.deadline;
   if (!group.admitted && prompt.state == SequenceState::kWaiting) {
-    if (num_forecasts_ == kForecastsMax && left > Duration{8}) {
-      SetLookAt(group, now + left / 8);
+    const Duration whole = PromptTime(prompt, request.num_prompt(), kRefusalRatio);
+    if (num_forecasts_ >= kForecastsMax && whole < left) {
+      SetLookAt(group, now + std::max(Duration{1}, std::min(left - whole, left / 8)));
       return;
     }
-    ++num_forecasts_;
     const int32_t num_missing = NumMissingAtMost(prompt);
     needed = PromptTime(prompt, num_missing, kRefusalRatio);
-    is_hopeless = IsHopeless(prompt, num_missing, left);
-    // More requests may go first later, so check again after half of the time that is left.
-    if (left > Duration{}) look_at = now + std::max(Duration{1}, std::min(left - needed, left / 2));
+    is_hopeless = ++num_forecasts_ <= kForecastsMax && IsHopeless(prompt, num_missing, left);
   } else if (is_running) {
     needed = PromptTime(prompt, NumToCompute(prompt), 1);
-    if (needed > Duration{}) look_at = now + (left - needed);
   }
-  if (is_hopeless || (needed > Duration{} && needed >= left)) {
+  const Time look_at = needed > Duration{} ? request.first_token_by() - needed : request.deadline;
+  if (is_hopeless || look_at <= now) {
     EndGroup(group, FinishReason::kTooLate);
     return;
   }
@@ -77,23 +76,24 @@ bool Scheduler::IsHopeless(const Sequence& sequence, int32_t num_missing, Durati
   return TimeAhead(ahead.num_tokens) >= left || LacksSlots(sequence, ahead.num_sequences, left);
 }
 
-// Returns the predicted time to compute `num_tokens` tokens of several prompts. Assumes steps of
-// the same size as the latest step.
+// Returns the predicted time to compute `num_tokens` tokens of several prompts in full steps.
 Duration Scheduler::TimeAhead(int64_t num_tokens) const {
   const double num_positions =
       prompt_lengths_.positions_per_token() * static_cast<double>(num_tokens);
-  return step_times_.TimeFor(num_tokens, static_cast<int64_t>(num_positions),
-                             std::max(prompt_room_, 1), decode_shape_);
+  const int32_t room = options_.step_tokens_max - static_cast<int32_t>(decode_shape_.num_decoding);
+  return step_times_.TimeFor(num_tokens, static_cast<int64_t>(num_positions), std::max(room, 1),
+                             decode_shape_);
 }
 
 // Returns true if the waiting `sequence` almost certainly gets no slot (place for a running
-// sequence) within `left`, because `num_ahead` waiting sequences get the next slots. The number of
-// sequences that end within `left` is treated as Poisson distributed. The number exceeds mean +
+// sequence) within `left`, because `num_ahead` waiting sequences get the next slots. All running
+// sequences that may reach their maximum length within `left` count as ended. The number of other
+// sequences that end within `left` is treated as Poisson distributed: the number exceeds mean +
 // kEndsDeviations * sqrt(mean) with a probability of about 1 %.
 bool Scheduler::LacksSlots(const Sequence& sequence, int32_t num_ahead, Duration left) const {
-  const double slot_s = slot_times_.mean_s() / options_.running_max;
-  if (slot_s <= 0) return false;
-  int32_t num_available = options_.running_max - num_running();
+  if (slot_times_.num_ends() < kEndsMin) return false;
+  // `running_` still contains the sequences that this plan has ended.
+  int32_t num_available = options_.running_max - num_running() + num_to_sweep_;
   if (options_.scheduling == SchedulingKind::kFair) {
     // The tenant may take slots of other tenants, up to its share.
     const int32_t tenant = sequence.group->standing.tenant;
@@ -101,9 +101,15 @@ bool Scheduler::LacksSlots(const Sequence& sequence, int32_t num_ahead, Duration
     num_available =
         std::max(num_available, static_cast<int32_t>(share) - shares_.num_running(tenant));
   }
-  const int32_t num_needed = num_ahead + 1 - num_available;
-  const double mean = ToSeconds(left) / slot_s;
-  return num_needed > mean + kEndsDeviations * std::sqrt(mean) + 1;
+  const double mean = ToSeconds(left) / (slot_times_.mean_s() / options_.running_max);
+  const double num_ends_max = mean + kEndsDeviations * std::sqrt(mean) + 1;
+  if (num_ahead + 1 - num_available <= num_ends_max) return false;
+  const Duration step = step_times_.Predict(decode_shape_);
+  const auto ends = std::ranges::count_if(running_, [&](const Sequence* running) {
+    const int32_t num_tokens = running->group->length_max - running->length();
+    return num_tokens * step <= left;
+  });
+  return num_ahead + 1 - num_available - static_cast<int32_t>(ends) > num_ends_max;
 }
 
 // Returns the time from which on the waiting `sequence` is at risk (IsAtRisk).
@@ -112,10 +118,11 @@ Time Scheduler::RiskTime(const Sequence& sequence, int32_t num_missing) const {
   return sequence.standing.first_token_by - PromptTime(sequence, num_missing, kRiskRatio);
 }
 
-// Returns the work before the first token of the waiting `sequence`. Counts only sequences that go
-// first in any case, except if requests are cancelled or refused: a waiting sequence counts only if
-// the order of the queue, the order by deadline and the order by length all place it before
-// `sequence`. Counts at most kCountedMax sequences. A prefix that several sequences share counts
+// Returns the work before the first token of the waiting `sequence`. Counts only sequences of the
+// same tenant that certainly start before `sequence`. A waiting sequence counts if the order of the
+// queue, the priorities, the cached prefixes, the deadlines and the lengths all place it before
+// `sequence`, and if it can meet its own deadline. The count is too high if a counted sequence is
+// cancelled. Counts at most kCountedMax sequences. A prefix that several sequences share counts
 // once.
 Scheduler::Ahead Scheduler::CountAhead(const Sequence& sequence, int32_t num_missing) {
   Ahead ahead;
@@ -131,36 +138,42 @@ Scheduler::Ahead Scheduler::CountAhead(const Sequence& sequence, int32_t num_mis
     }
     return other.num_tokens() - num_shared;
   };
+  const int32_t tenant = sequence.group->standing.tenant;
   for (const Sequence* prompt : running_) {
     if (prompt->state != SequenceState::kRunning || prompt->num_missing() <= 1) continue;
+    if (prompt->group->standing.tenant != tenant || num_counted == kCountedMax) continue;
     if (policy_->ComparePrompts(prompt->standing, sequence.standing) > 0) continue;
     const int32_t num_left = NumToCompute(*prompt);
     const bool is_earlier = prompt->standing.first_token_by <= sequence.standing.first_token_by;
-    if (num_counted < kCountedMax && (is_earlier || num_left <= num_missing)) {
-      ahead.num_tokens += num_own(*prompt, num_left);
-      counted[num_counted++] = prompt;
-    }
+    if (!is_earlier && num_left > num_missing) continue;
+    ahead.num_tokens += num_own(*prompt, num_left);
+    counted[num_counted++] = prompt;
   }
-  const Time risk_at = RiskTime(sequence, num_missing);
-  for (const int32_t tenant : waiting_.tenants()) {
-    const bool is_ordered = options_.scheduling == SchedulingKind::kFcfs;
-    if (tenant != sequence.standing.tenant && !is_ordered) continue;
-    for (Sequence* other : waiting_.of(tenant).window()) {
-      if (num_counted == kCountedMax || !IsBefore(*other, sequence)) break;
-      if (other->standing.first_token_by > sequence.standing.first_token_by) continue;
-      const int32_t num_left = NumMissingAtMost(*other);
-      if (num_left > std::max(num_missing, options_.long_prefill_tokens)) continue;
-      if (RiskTime(*other, num_left) > risk_at) continue;
-      const int64_t num_tokens = ahead.num_tokens + num_own(*other, num_left);
-      // A sequence that cannot be in time will be refused.
-      if (TimeAhead(num_tokens) > other->standing.first_token_by - now_) continue;
-      ahead.num_tokens = num_tokens;
-      counted[num_counted++] = other;
-      ++ahead.num_sequences;
-    }
+  for (Sequence* other : waiting_.of(tenant).window()) {
+    if (num_counted == kCountedMax || !IsBefore(*other, sequence)) break;
+    const int32_t num_left = NumMissingAtMost(*other);
+    if (!StartsBefore(*other, num_left, sequence, num_missing)) continue;
+    const int64_t num_tokens = ahead.num_tokens + num_own(*other, num_left);
+    // A sequence that cannot be in time will be refused.
+    const Duration left = other->standing.first_token_by - now_;
+    if (TimeAhead(num_tokens) > left || LacksSlots(*other, ahead.num_sequences, left)) continue;
+    ahead.num_tokens = num_tokens;
+    counted[num_counted++] = other;
+    ++ahead.num_sequences;
   }
   ahead.num_tokens += num_own(sequence, num_missing);
   return ahead;
+}
+
+// Returns true if the waiting sequence `a` certainly starts before `b`, which is later in the queue
+// of the same tenant. `a` must compute `left_a` tokens, and `b` must compute `left_b` tokens.
+bool Scheduler::StartsBefore(const Sequence& a, int32_t left_a, const Sequence& b,
+                             int32_t left_b) const {
+  if (a.standing.priority < b.standing.priority) return false;
+  if (a.standing.first_token_by > b.standing.first_token_by) return false;
+  if (left_a > std::max(left_b, options_.long_prefill_tokens)) return false;
+  if (RiskTime(a, left_a) > RiskTime(b, left_b)) return false;
+  return IsAtRisk(a, left_a) || a.match.num_tokens >= b.match.num_tokens;
 }
 
 // Returns the number of tokens that the waiting `sequence` must compute. Does not count a prefix

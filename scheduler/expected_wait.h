@@ -60,6 +60,8 @@ class SlotTimes {
   // Returns the mean time for which a sequence runs, in seconds. If no sequence has ended yet,
   // returns the total running time of all sequences so far.
   double mean_s() const { return held_s_ / std::max(1.0, num_ends_); }
+  // Returns the number of sequences that have ended, weighted: at most 50.
+  double num_ends() const { return num_ends_; }
 
  private:
   double held_s_ = 0, num_ends_ = 0;

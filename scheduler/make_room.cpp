@@ -64,8 +64,8 @@ bool Scheduler::MakeRoom(StepPlan& plan, Survey& survey) {
 // fit without the passing sequences. A passing sequence was admitted while an earlier sequence did
 // not fit. Sets `num_passing` to the number of necessary preemptions. Keeps free blocks for the
 // next tokens of decoding sequences. A block that several passing sequences share becomes free when
-// all of them are preempted. A block that only the head holds then becomes free too, if another
-// block has the same key (HoldsDuplicate).
+// all of them are preempted. After these preemptions, only the head may hold a block. If another
+// block has the same key, the head can release its own block (HoldsDuplicate).
 bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) {
   if (head_ == nullptr) return false;
   int32_t num_needed = cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) +
@@ -90,7 +90,7 @@ bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) {
   if (num_needed > 0 && num_needed <= kDuplicatesMax) {
     for (const BlockId id : head_->table.blocks) {
       const bool is_last = num_leaving(id) + 1 == cache_.pool().num_users(id);
-      num_needed -= is_last && cache_.pool().has_duplicate(id);
+      num_needed -= is_last && HasUsedDuplicate(id);
     }
   }
   while (it != running_.rbegin()) {
@@ -101,16 +101,26 @@ bool Scheduler::HeadFitsWithout(const Survey& survey, int32_t& num_passing) {
   return num_needed <= 0 && num_passing > 0;
 }
 
-// Returns true if the head holds a block that no sequence uses, and the cache has another block
-// with the same key, which a sequence uses. If the head released its blocks, its next lookup would
-// find the other block. So the head would need one free block less.
-bool Scheduler::HoldsDuplicate() const {
+// Returns true if the cache has another block with the key of block `id`, and the other block has a
+// user that HeadFitsWithout does not consider to preempt.
+bool Scheduler::HasUsedDuplicate(BlockId id) const {
   const BlockPool& pool = cache_.pool();
+  if (!pool.is_published(id)) return false;
+  for (BlockId other = pool.next_same(id); other != id; other = pool.next_same(other)) {
+    if (pool.num_users(other) > num_leaving_[static_cast<size_t>(other)]) return true;
+  }
+  return false;
+}
+
+// Returns true if the head holds a block that no sequence uses, and the cache has another block
+// with the same key, which a sequence uses. If the head releases its blocks, its next lookup finds
+// the other block. So the head then needs one free block less.
+bool Scheduler::HoldsDuplicate() const {
   const int32_t num_needed =
       cache_.BlocksNeeded(head_->table, {}, head_->num_tokens()) - NumAvailable();
   return num_needed <= kDuplicatesMax &&
-         std::ranges::any_of(head_->table.blocks, [&pool](BlockId id) {
-           return pool.num_users(id) == 1 && pool.has_duplicate(id);
+         std::ranges::any_of(head_->table.blocks, [this](BlockId id) {
+           return cache_.pool().num_users(id) == 1 && HasUsedDuplicate(id);
          });
 }
 

@@ -166,7 +166,7 @@ int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
   const double queue_max = QueueTokensMax(plan);
   is_sparing_ = MaySpare() && SparesOthers(plan, queue_max);
   if (is_sparing_) {
-    num_backlog = NumTokensOfOthers(queue_max);
+    num_backlog = std::min(num_backlog, NumTokensOfOthers(queue_max));
     if (!was_sparing) is_catching_up_ = false;
   }
   if (num_backlog <= num_tokens) is_catching_up_ = false;
@@ -179,8 +179,8 @@ int32_t Scheduler::PromptRoom(const Survey& survey, const StepPlan& plan) {
 void Scheduler::CountSpareTime(Time now) {
   if (plan_number_ == 1 || is_catching_up_) return;
   const Duration elapsed = now - now_;
-  spare_time_ =
-      std::min(is_sparing_ ? spare_time_ - elapsed : spare_time_ + elapsed, kSpareTimeMax);
+  spare_time_ = std::clamp(is_sparing_ ? spare_time_ - elapsed : spare_time_ + elapsed, Duration{},
+                           kSpareTimeMax);
 }
 
 // Returns the largest number of tokens in a queue that is not long (kLongQueueRatio). Returns
@@ -410,7 +410,7 @@ bool Scheduler::IsComputedBefore(const Sequence& a, const Sequence& b) const {
 // long queue, because requests of other tenants wait for all running prompts.
 bool Scheduler::Yields(const Sequence& prompt, const StepPlan& plan) const {
   return prompts_.size() == 1 && !prompt.is_at_risk &&
-         NumQueueTokens(prompt.standing.tenant) <= QueueTokensMax(plan);
+         NumQueueTokens(prompt.group->standing.tenant) <= QueueTokensMax(plan);
 }
 
 // Distributes `room` prompt tokens of the step in this order:

@@ -90,7 +90,7 @@ struct SchedulerOptions {
 
 // A waiting request is refused if the time to its deadline is less than this multiple of the
 // predicted time of its prompt. Other prompts share the steps, so the prompt takes longer.
-inline constexpr double kRefusalRatio = 1.3;
+inline constexpr double kRefusalRatio = 1.2;
 // Prompt tokens are added to a step only while its predicted duration is at most kDueRatio times
 // the time to the earliest deadline. Considers the deadlines of the first output tokens that the
 // step samples.
@@ -343,6 +343,7 @@ class Scheduler {
   bool SharesBlockAt(const Sequence& a, const Sequence& b, int32_t token) const;
   int32_t NumSharedTokens(const Sequence& a, const Sequence& b) const;
   Ahead CountAhead(const Sequence& sequence, int32_t num_missing);
+  bool StartsBefore(const Sequence& a, int32_t left_a, const Sequence& b, int32_t left_b) const;
   bool IsAtRisk(const Sequence& sequence, int32_t num_missing) const;
   void EndGroup(SequenceGroup& group, FinishReason reason);
   void EndSequence(Sequence& sequence, FinishReason reason);
@@ -469,6 +470,7 @@ class Scheduler {
   // Functions for preemption, and for the head: the waiting sequence that does not fit into the
   // cache (make_room.cpp).
   bool MakeRoom(StepPlan& plan, Survey& survey);
+  bool HasUsedDuplicate(BlockId id) const;
   bool HoldsDuplicate() const;
   bool HeadFitsWithout(const Survey& survey, int32_t& num_passing);
   Sequence* FirstWithClaim(SlotClaim least) const;
@@ -547,8 +549,8 @@ class Scheduler {
   bool is_catching_up_ = false;
   // True if long queues (kLongQueueRatio) did not count for ttft_target in the latest plan.
   bool is_sparing_ = false;
-  // Time for which long queues need not count. Grows while the scheduler does not catch up, because
-  // the short steps with a long queue compute fewer tokens per second.
+  // Spare time: the time for which PromptRoom may still ignore long queues. Grows while the
+  // scheduler does not catch up. Limited, because short steps compute fewer tokens per second.
   Duration spare_time_{};
   int32_t num_to_end_ = 0;    // number of sequences whose `end_at_commit` is set
   int32_t num_to_sweep_ = 0;  // number of sequences in running_ that do not run any more
@@ -573,7 +575,7 @@ class Scheduler {
   // waiting sequence, which does not fit into the cache). num_parks_: sequences that began to wait
   // for a prefix that a running sequence computes.
   int32_t num_tries_ = 0, num_parks_ = 0;
-  // Number of waiting requests whose deadlines this plan has checked.
+  // Number of waiting requests for which this plan has called CountAhead.
   int32_t num_forecasts_ = 0;
   // Free blocks, and tokens of the step, that this plan keeps for the sequence `protected_`.
   int32_t num_reserved_ = 0, num_reserved_tokens_ = 0;

@@ -139,8 +139,9 @@ class BlockPool {
   }
 
   bool is_published(BlockId id) const { return At(id).published; }
-  // Returns true if lookups could find another block with the key of block `id`.
-  bool has_duplicate(BlockId id) const { return At(id).published && At(id).next_same != id; }
+  // Returns the next published block with the key of block `id`, in a circular list. Returns `id`
+  // if there is no other block. REQUIRES: block `id` is published.
+  BlockId next_same(BlockId id) const { return At(id).next_same; }
   bool is_pending(BlockId id) const { return At(id).pending; }
   bool is_retained(BlockId id) const { return At(id).retained; }
   bool starts_chain(BlockId id) const { return At(id).starts_chain; }

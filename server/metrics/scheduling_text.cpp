@@ -83,13 +83,14 @@ void WriteTenants(FamilyWriter& out, const MetricsValues& values, const MetricsF
       "token: --cached-price, output token: --output-price), divided by the weight of the "
       "tenant. other: the sum over all tenants without their own label.",
       samples);
-  out.Counter("incipit_tenant_refusals_total",
-              "Number of requests of a tenant that were refused because of the load of the server. "
-              "queue_full: too many requests or prompt tokens wait. queue_too_long: the request "
-              "would wait beyond its deadline. too_late: the request waited, and then its first "
-              "token could not be computed before its deadline. tenant: as in "
-              "incipit_tenant_service_total.",
-              SamplesByTenant(facts.reported_tenants, kTenantRefusalNames, values.tenant_refusals));
+  out.Counter(
+      "incipit_tenant_refusals_total",
+      "Number of requests of a tenant that were refused because of the load of the server. "
+      "queue_full: too many requests or prompt tokens wait. queue_too_long: the request "
+      "would wait beyond its deadline. too_late: the engine accepted the request, and later "
+      "predicted that the first token would miss the deadline. tenant: as in "
+      "incipit_tenant_service_total.",
+      SamplesByTenant(facts.reported_tenants, kTenantRefusalNames, values.tenant_refusals));
 }
 
 void WriteStepTimeErrors(FamilyWriter& out, const SchedulerFigures& figures) {

@@ -197,23 +197,76 @@ TEST(DeadlineTest, APrefixThatWaitingRequestsShareCountsOnce) {
   EXPECT_EQ(NumRefused(fixture, 1, 40), 0);
 }
 
-// One sequence runs at a time, and each takes about 240 ms. So at most 5 of the 40 requests can be
+// Request 29 has the longest cached prefix, and no request is at risk. So request 29 starts first.
+TEST(DeadlineTest, EarlierRequestsWithShorterCachedPrefixesDoNotCountAsEarlier) {
+  DeadlineFixture fixture;
+  const std::vector<TokenId> cached(90, 200);
+  Request first = fixture.AskBy(101, 90, 100'000);
+  first.prompt = cached;
+  fixture.Add(first);
+  fixture.TimedStepsToTheEnd();
+  for (uint64_t id = 1; id <= 28; ++id) {
+    Request request = fixture.AskBy(id, 60, 1680);
+    std::ranges::fill(request.prompt, static_cast<TokenId>(100 + id));
+    fixture.Add(std::move(request));
+  }
+  Request last = fixture.AskBy(29, 0, 1700);
+  last.prompt = cached;
+  last.prompt.insert(last.prompt.end(), 58, 201);
+  fixture.Add(std::move(last));
+  fixture.TimedStepsToTheEnd();
+  EXPECT_EQ(fixture.OutputOf(29).finish, FinishReason::kLength);
+}
+
+// 200 requests need more time than they have. One plan refuses all of them, although it counts the
+// requests ahead of only a few.
+TEST(DeadlineTest, OnePlanRefusesAllRequestsThatCannotBeInTimeAlone) {
+  DeadlineFixture fixture;
+  for (uint64_t id = 1; id <= 200; ++id) {
+    Request request = fixture.AskBy(id, 2000, 500);  // the prompt takes about 2,200 ms
+    std::ranges::fill(request.prompt, static_cast<TokenId>(100 + id));
+    fixture.Add(std::move(request));
+  }
+  fixture.TimedStep();
+  EXPECT_EQ(NumRefused(fixture, 1, 200), 200);
+}
+
+// One sequence runs at a time, and each takes about 240 ms. Request 1 has 2 s. 30 requests of
+// higher priority arrive later, and have 500 ms. Only about 2 of them can be in time.
+TEST(DeadlineTest, RequestsThatGetNoSlotInTimeDoNotDelayOthers) {
+  DeadlineFixture fixture(1);
+  for (uint64_t id = 101; id <= 120; ++id) fixture.Add(SchedulerFixture::Ask(id, 20, 20, 1));
+  fixture.TimedStepsToTheEnd();
+  for (uint64_t id = 1; id <= 31; ++id) {
+    Request request = fixture.AskBy(id, 8, id == 1 ? 2000 : 500);
+    request.prompt.assign(8, static_cast<TokenId>(100 + id));
+    request.arrival += std::chrono::milliseconds(id == 1 ? -1 : 0);
+    request.priority = id == 1 ? 0 : 1;
+    request.output_tokens_max = 20;
+    fixture.Add(std::move(request));
+  }
+  fixture.TimedStepsToTheEnd();
+  EXPECT_EQ(fixture.OutputOf(1).finish, FinishReason::kLength);
+}
+
+// One sequence runs at a time, and each takes about 240 ms. So at most 5 of the 30 requests can be
 // in time.
 TEST(DeadlineTest, RequestsBehindTooManyOutputsAreRefusedByTheFirstPlan) {
   DeadlineFixture fixture(1);
   for (uint64_t id = 1; id <= 20; ++id) fixture.Add(SchedulerFixture::Ask(id, 20, 20, 1));
   fixture.TimedStepsToTheEnd();
-  for (uint64_t id = 21; id <= 60; ++id) {
+  for (uint64_t id = 21; id <= 50; ++id) {
     Request request = fixture.AskBy(id, 20, 1000);
+    request.prompt.assign(20, static_cast<TokenId>(100 + id));
     request.output_tokens_max = 20;
     fixture.Add(std::move(request));
   }
   fixture.TimedStep();
-  EXPECT_GE(NumRefused(fixture, 21, 60), 24);
+  EXPECT_GE(NumRefused(fixture, 21, 50), 14);
   EXPECT_EQ(NumRefused(fixture, 21, 24), 0);
   fixture.TimedStepsToTheEnd();
-  EXPECT_GE(NumRefused(fixture, 21, 60), 34);
-  EXPECT_LE(NumRefused(fixture, 21, 60), 36);
+  EXPECT_GE(NumRefused(fixture, 21, 50), 24);
+  EXPECT_LE(NumRefused(fixture, 21, 50), 26);
 }
 
 TEST(DeadlineTest, TheEarliestDeadlineAtRiskGoesFirst) {

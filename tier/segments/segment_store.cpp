@@ -87,8 +87,9 @@ absl::Status SegmentStore::Recover(const Segment& segment, int64_t now_s, ChunkI
   if (segment.num_bytes == options_.segment_bytes) {
     INCIPIT_RETURN_IF_ERROR(file->Read(layout_.table_offset(), table_.bytes()));
     is_sealed = DecodeTable(HeaderFor(segment.number), table_.bytes(), entries_);
-    // The disk may return the right bytes of a damaged table later. So a segment that has a damaged
-    // table must be sealed again, and must not get further records.
+    // A later read may return the old, correct bytes of a damaged table. The old table may list
+    // erased records. So a segment that has a damaged table must be sealed again, and must not get
+    // further records.
     may_continue = segment.number == segments_.back().number && IsUnused(table_.bytes());
   }
   if (!is_sealed) {
