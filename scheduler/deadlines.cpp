@@ -10,6 +10,9 @@
 namespace incipit {
 namespace {
 
+// A waiting request is refused if the time to its deadline is less than this multiple of the
+// predicted time of its prompt. Other prompts share the steps, so the prompt takes longer.
+constexpr double kRefusalRatio = 1.2;
 // Maximum number of sequences that CountAhead counts.
 constexpr size_t kCountedMax = 64;
 // Maximum number of waiting requests for which one plan calls CountAhead. Other requests are

@@ -88,9 +88,6 @@ struct SchedulerOptions {
   std::vector<MeasuredStep> measured_steps{};
 };
 
-// A waiting request is refused if the time to its deadline is less than this multiple of the
-// predicted time of its prompt. Other prompts share the steps, so the prompt takes longer.
-inline constexpr double kRefusalRatio = 1.2;
 // Prompt tokens are added to a step only while its predicted duration is at most kDueRatio times
 // the time to the earliest deadline. Considers the deadlines of the first output tokens that the
 // step samples.
