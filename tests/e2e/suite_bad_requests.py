@@ -336,7 +336,7 @@ class BadMessageTest(unittest.TestCase):
         self.assertGreaterEqual(codes.count(OK), 64)
 
     def test_cancels_at_every_moment_free_everything(self):  # rows 53, 80, 81 of docs/bad_input.md
-        request = greedy(bad_requests.ids(120), 60)
+        request = greedy(bad_requests.ids(120), 800)
         request.output.ignore_eos = True
         for round_index in range(60):
             calls = [self.server.inference.Generate(request) for _ in range(4)]
