@@ -52,7 +52,7 @@ int32_t Scheduler::Admit(Time now, StepPlan& plan, int32_t room, int32_t missing
     ComputedBlocks computed = may_fit ? LookUp(*next) : ComputedBlocks{};
     int32_t num_found = 0;
     if (!is_held) num_found = may_fit ? FoundEnd(*next, computed) : next->match.num_tokens;
-    if (!is_held && WaitForPrefix(*next, num_found)) {
+    if (!is_held && WaitForPrefix(*next, num_found, may_fit)) {
       ++num_parks_;
       continue;
     }

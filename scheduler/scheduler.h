@@ -422,7 +422,7 @@ class Scheduler {
     int32_t num_tokens = 0;
   };
   SharedPrefix FindProducer(const Sequence& sequence, int32_t num_found) const;
-  bool WaitForPrefix(Sequence& sequence, int32_t num_found);
+  bool WaitForPrefix(Sequence& sequence, int32_t num_found, bool may_fit);
   bool CanPublish(const Sequence& sequence) const;
   void WakeReadyWaiters(Sequence& producer);
   void WakeWaiters(Sequence& producer, int32_t num_tokens);

@@ -159,7 +159,7 @@ BUGS = CACHE_BUGS + [
         "return cache_.pool().num_users(id) == 1 && HasUsedDuplicate(id);", "return cache_.pool().num_users(id) < 0;", test="scheduler_test"),
     Bug("a large waiting request waits for a prefix that a smaller request computes, which has started ahead of it",
         "scheduler/prefix_waiters.cpp",
-        "|| (&sequence == head_ && producer->is_passing)", "", test="scheduler_test"),
+        "|| (producer->is_passing && !may_fit)", "", test="scheduler_test"),
     Bug("a request with a deadline waits behind more prompts than can be computed before the deadline, and is refused late",
         "scheduler/deadlines.cpp",
         "is_hopeless = ++num_forecasts_ <= kForecastsMax && IsHopeless(prompt, num_missing, left);", "", test="scheduler_test"),
@@ -328,7 +328,7 @@ BUGS = CACHE_BUGS + [
 
     # Sequences that wait for a prefix.
     Bug("a waiting sequence starts although a running sequence still computes the prefix that the waiting sequence needs", "scheduler/admit.cpp",
-        "if (!is_held && WaitForPrefix(*next, num_found)) {", "if (false) {"),
+        "if (!is_held && WaitForPrefix(*next, num_found, may_fit)) {", "if (false) {"),
     Bug("a sequence that waited for a shared prefix never returns to the queue", "scheduler/prefix_waiters.cpp",
         "waiting_.Push(*waiter);", ""),
     Bug("a sequence that waits for a shared prefix continues to wait after the last block of the prefix is planned", "scheduler/prefix_waiters.cpp",
