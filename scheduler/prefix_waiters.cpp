@@ -116,8 +116,8 @@ bool Scheduler::CanPublish(const Sequence& sequence) const {
 
 // If a running sequence computes blocks of the prefix of `sequence` (FindProducer), moves
 // `sequence` from the queue to the list of sequences that wait for this producer, and returns true.
-// A sequence that does not fit into the cache (`may_fit` is false) does not wait for a sequence that
-// has passed it: the head must stay the head.
+// A sequence that does not fit into the cache (`may_fit` is false) does not wait for a sequence
+// that has passed it: the head must stay the head.
 bool Scheduler::WaitForPrefix(Sequence& sequence, int32_t num_found, bool may_fit) {
   const auto [producer, num_shared] = FindProducer(sequence, num_found);
   if (producer == nullptr || (producer->is_passing && !may_fit)) return false;
