@@ -13,15 +13,26 @@ namespace {
 // A waiting request is refused if the time to its deadline is less than this multiple of the
 // predicted time of its prompt. Other prompts share the steps, so the prompt takes longer.
 constexpr double kRefusalRatio = 1.2;
+// A request is at risk if the time to its deadline is less than this multiple of the predicted time
+// of its prompt.
+constexpr double kRiskRatio = 4;
 // Maximum number of sequences that CountAhead counts.
 constexpr size_t kCountedMax = 64;
 // Maximum number of waiting requests for which one plan calls CountAhead. Other requests are
 // checked after an eighth of the time to their deadline.
 constexpr int32_t kForecastsMax = 32;
-// See LacksSlots.
+// Number of standard deviations by which LacksSlots raises the mean number of sequences that end.
 constexpr double kEndsDeviations = 2.33;
 // Number of sequences that must have ended before their mean running time is used.
 constexpr double kEndsMin = 8;
+
+// Returns true if steps compute the last `num_left` tokens of the running `prompt` before
+// `sequence`, which must compute `num_missing` tokens. Does not compare the ranks by the policy.
+bool IsComputedFirst(const Sequence& prompt, int32_t num_left, const Sequence& sequence,
+                     int32_t num_missing) {
+  return prompt.standing.first_token_by <= sequence.standing.first_token_by ||
+         num_left <= num_missing;
+}
 
 }  // namespace
 
@@ -147,8 +158,7 @@ Scheduler::Ahead Scheduler::CountAhead(const Sequence& sequence, int32_t num_mis
     if (prompt->group->standing.tenant != tenant || num_counted == kCountedMax) continue;
     if (policy_->ComparePrompts(prompt->standing, sequence.standing) > 0) continue;
     const int32_t num_left = NumToCompute(*prompt);
-    const bool is_earlier = prompt->standing.first_token_by <= sequence.standing.first_token_by;
-    if (!is_earlier && num_left > num_missing) continue;
+    if (!IsComputedFirst(*prompt, num_left, sequence, num_missing)) continue;
     ahead.num_tokens += num_own(*prompt, num_left);
     counted[num_counted++] = prompt;
   }
@@ -202,8 +212,7 @@ Duration Scheduler::PromptTime(const Sequence& sequence, int32_t num_missing, do
 // Returns true if the deadline of the first token is near: the time to the deadline is less than
 // kRiskRatio times the predicted time to compute the `num_missing` tokens of `sequence`.
 bool Scheduler::IsAtRisk(const Sequence& sequence, int32_t num_missing) const {
-  if (sequence.standing.first_token_by == kNoDeadline || sequence.num_output() > 0) return false;
-  return sequence.standing.first_token_by - now_ < PromptTime(sequence, num_missing, kRiskRatio);
+  return sequence.num_output() == 0 && RiskTime(sequence, num_missing) < now_;
 }
 
 // Returns true if `sequence` is predicted to miss the deadline of its first token. The prediction
@@ -219,8 +228,8 @@ bool Scheduler::IsTooLate(const Sequence& sequence, int32_t num_missing,
   int32_t num_ahead = 0;
   for (const Sequence* prompt : prompts_) {
     const int32_t num_left = NumToCompute(*prompt);
-    const bool is_earlier = prompt->standing.first_token_by <= sequence.standing.first_token_by;
-    if (num_left > 1 && (is_earlier || num_left <= num_missing)) num_ahead += num_left;
+    const bool is_first = IsComputedFirst(*prompt, num_left, sequence, num_missing);
+    if (num_left > 1 && is_first) num_ahead += num_left;
   }
   return left < PromptTime(sequence, num_missing + num_ahead, kRefusalRatio);
 }

@@ -92,9 +92,6 @@ struct SchedulerOptions {
 // the time to the earliest deadline. Considers the deadlines of the first output tokens that the
 // step samples.
 inline constexpr double kDueRatio = 0.95;
-// A request is at risk if the time to its deadline is less than this multiple of the predicted time
-// of its prompt.
-inline constexpr double kRiskRatio = 4;
 
 // The default of ttft_target is kPromptRatio times the time of an average prompt, but at least
 // kTtftMin.
@@ -320,28 +317,28 @@ class Scheduler {
     int32_t num_urgent_blocks = 0;
   };
 
+  // Deadlines (deadlines.cpp).
   // The work before the first token of a waiting sequence (CountAhead).
   struct Ahead {
     int64_t num_tokens = 0;     // prompt tokens to compute, including those of the sequence
     int32_t num_sequences = 0;  // number of waiting sequences that go first
   };
-
-  // Requests and their ends (scheduler.cpp).
-  void Enqueue(Sequence& sequence);
   void EndExpired(Time now);
-  Duration PromptTime(const Sequence& sequence, int32_t num_missing, double ratio) const;
-  int32_t NumMissingAtMost(Sequence& sequence);
   void LookAtDeadline(SequenceGroup& group, Time now);
+  void SetLookAt(SequenceGroup& group, Time look_at);
   bool IsHopeless(const Sequence& sequence, int32_t num_missing, Duration left);
   Duration TimeAhead(int64_t num_tokens) const;
   bool LacksSlots(const Sequence& sequence, int32_t num_ahead, Duration left) const;
-  Time RiskTime(const Sequence& sequence, int32_t num_missing) const;
-  void SetLookAt(SequenceGroup& group, Time look_at);
-  bool SharesBlockAt(const Sequence& a, const Sequence& b, int32_t token) const;
-  int32_t NumSharedTokens(const Sequence& a, const Sequence& b) const;
   Ahead CountAhead(const Sequence& sequence, int32_t num_missing);
   bool StartsBefore(const Sequence& a, int32_t left_a, const Sequence& b, int32_t left_b) const;
+  int32_t NumMissingAtMost(Sequence& sequence);
+  Duration PromptTime(const Sequence& sequence, int32_t num_missing, double ratio) const;
+  Time RiskTime(const Sequence& sequence, int32_t num_missing) const;
   bool IsAtRisk(const Sequence& sequence, int32_t num_missing) const;
+  bool IsTooLate(const Sequence& sequence, int32_t num_missing, const StepPlan& plan) const;
+
+  // Requests and their ends (scheduler.cpp).
+  void Enqueue(Sequence& sequence);
   void EndGroup(SequenceGroup& group, FinishReason reason);
   void EndSequence(Sequence& sequence, FinishReason reason);
   void SetEndAtCommit(Sequence& sequence, std::optional<FinishReason> reason);
@@ -391,7 +388,6 @@ class Scheduler {
     Sequence* first = nullptr;
     Sequence* next = nullptr;
   };
-  bool IsTooLate(const Sequence& sequence, int32_t num_missing, const StepPlan& plan) const;
   int32_t Admit(Time now, StepPlan& plan, int32_t room, int32_t missing_max, bool may_pass);
   bool PrepareHead();
   Candidates NextToAdmit(int32_t missing_max);
@@ -421,6 +417,8 @@ class Scheduler {
     Sequence* producer = nullptr;
     int32_t num_tokens = 0;
   };
+  bool SharesBlockAt(const Sequence& a, const Sequence& b, int32_t token) const;
+  int32_t NumSharedTokens(const Sequence& a, const Sequence& b) const;
   SharedPrefix FindProducer(const Sequence& sequence, int32_t num_found) const;
   bool WaitForPrefix(Sequence& sequence, int32_t num_found, bool may_fit);
   bool CanPublish(const Sequence& sequence) const;

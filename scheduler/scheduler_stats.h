@@ -18,7 +18,7 @@ namespace incipit {
 enum class PreemptionReason : uint8_t { kHead, kShare, kDecode };
 inline constexpr size_t kNumPreemptionReasons = 3;
 
-// Why a request is deferred: a step is planned, and the request waits on.
+// Why a planned step does not start a waiting request:
 // - kRoom: an earlier request, or the request itself, does not fit into the cache.
 // - kSlots: running_max sequences run.
 // - kTokens: the step has no room for further prompt tokens.

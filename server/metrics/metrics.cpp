@@ -86,11 +86,7 @@ class Metrics::State {
     facts_.model = model;
   }
 
-  void SetReportedTenants(std::vector<std::string> names) {
-    reported_tenants_ = names;
-    const MutexLock lock(mutex_);
-    facts_.reported_tenants = std::move(names);
-  }
+  void SetReportedTenants(std::vector<std::string> names) { reported_tenants_ = std::move(names); }
 
   // Returns the index of the tenant `name` in PerTenant.
   size_t ReportedIndexOf(std::string_view name) const {
@@ -126,6 +122,7 @@ class Metrics::State {
       if (disk_cache_source_) facts_.disk_cache = disk_cache_source_();
       facts = facts_;
     }
+    facts.reported_tenants = reported_tenants_;
     facts.time = SecondsSinceEpoch();
     return MetricsText(values, facts, options_);
   }

@@ -24,7 +24,7 @@ inline constexpr std::string_view kEvictionReasonNames[kNumEvictionReasons] = {
     "capacity", "priority", "ttl", "reset"};
 
 // Values of the label `reason` of the metric incipit_tenant_refusals_total: the reasons to refuse a
-// request because of the load of the server. kTooLate: the request waited before.
+// request because of the load of the server. kTooLate: the engine had accepted the request.
 enum class TenantRefusal : uint8_t { kQueueFull, kQueueTooLong, kTooLate };
 inline constexpr size_t kNumTenantRefusals = 3;
 

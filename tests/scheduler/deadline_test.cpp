@@ -37,6 +37,12 @@ class DeadlineFixture : public SchedulerFixture {
     request.first_token_deadline = now + std::chrono::milliseconds(deadline_ms);
     return request;
   }
+  // Returns a request like AskBy, whose prompt has no token in common with other requests.
+  Request AskUncached(uint64_t id, int32_t num_prompt, int64_t deadline_ms) {
+    Request request = AskBy(id, num_prompt, deadline_ms);
+    std::ranges::fill(request.prompt, static_cast<TokenId>(100 + id));
+    return request;
+  }
   Shares TimedStep() {
     Shares shares = Plan(now);
     Collect();
@@ -129,8 +135,7 @@ int32_t NumRefused(DeadlineFixture& fixture, uint64_t first, uint64_t last) {
 TEST(DeadlineTest, RequestsBehindTooManyPromptsAreRefusedByTheFirstPlan) {
   DeadlineFixture fixture;
   for (uint64_t id = 1; id <= 30; ++id) {
-    Request request = fixture.AskBy(id, 90, 1000);
-    request.prompt.assign(90, static_cast<TokenId>(100 + id));
+    Request request = fixture.AskUncached(id, 90, 1000);
     fixture.Add(std::move(request));
   }
   fixture.TimedStep();
@@ -150,9 +155,8 @@ TEST(DeadlineTest, RequestsThatCannotBeInTimeDoNotDelayOthers) {
   last.prompt.assign(90, 100);
   fixture.Add(std::move(last));
   for (uint64_t id = 2; id <= 41; ++id) {
-    Request request = fixture.AskBy(id, 90, 600);
+    Request request = fixture.AskUncached(id, 90, 600);
     request.priority = 1;
-    request.prompt.assign(90, static_cast<TokenId>(100 + id));
     fixture.Add(std::move(request));
   }
   fixture.TimedStepsToTheEnd();
@@ -165,8 +169,8 @@ TEST(DeadlineTest, RequestsThatCannotBeInTimeDoNotDelayOthers) {
 TEST(DeadlineTest, EarlierRequestsWithLaterDeadlinesDoNotCountAsEarlier) {
   DeadlineFixture fixture;
   for (uint64_t id = 1; id <= 41; ++id) {
-    Request request = id <= 40 ? fixture.AskBy(id, 60, 1030) : fixture.AskBy(id, 50, 1000);
-    std::ranges::fill(request.prompt, static_cast<TokenId>(100 + id));
+    Request request =
+        id <= 40 ? fixture.AskUncached(id, 60, 1030) : fixture.AskUncached(id, 50, 1000);
     fixture.Add(std::move(request));
   }
   fixture.TimedStepsToTheEnd();
@@ -206,8 +210,7 @@ TEST(DeadlineTest, EarlierRequestsWithShorterCachedPrefixesDoNotCountAsEarlier) 
   fixture.Add(first);
   fixture.TimedStepsToTheEnd();
   for (uint64_t id = 1; id <= 28; ++id) {
-    Request request = fixture.AskBy(id, 60, 1680);
-    std::ranges::fill(request.prompt, static_cast<TokenId>(100 + id));
+    Request request = fixture.AskUncached(id, 60, 1680);
     fixture.Add(std::move(request));
   }
   Request last = fixture.AskBy(29, 0, 1700);
@@ -223,8 +226,7 @@ TEST(DeadlineTest, EarlierRequestsWithShorterCachedPrefixesDoNotCountAsEarlier) 
 TEST(DeadlineTest, OnePlanRefusesAllRequestsThatCannotBeInTimeAlone) {
   DeadlineFixture fixture;
   for (uint64_t id = 1; id <= 200; ++id) {
-    Request request = fixture.AskBy(id, 2000, 500);  // the prompt takes about 2,200 ms
-    std::ranges::fill(request.prompt, static_cast<TokenId>(100 + id));
+    Request request = fixture.AskUncached(id, 2000, 500);  // the prompt takes about 2,200 ms
     fixture.Add(std::move(request));
   }
   fixture.TimedStep();
@@ -238,8 +240,7 @@ TEST(DeadlineTest, RequestsThatGetNoSlotInTimeDoNotDelayOthers) {
   for (uint64_t id = 101; id <= 120; ++id) fixture.Add(SchedulerFixture::Ask(id, 20, 20, 1));
   fixture.TimedStepsToTheEnd();
   for (uint64_t id = 1; id <= 31; ++id) {
-    Request request = fixture.AskBy(id, 8, id == 1 ? 2000 : 500);
-    request.prompt.assign(8, static_cast<TokenId>(100 + id));
+    Request request = fixture.AskUncached(id, 8, id == 1 ? 2000 : 500);
     request.arrival += std::chrono::milliseconds(id == 1 ? -1 : 0);
     request.priority = id == 1 ? 0 : 1;
     request.output_tokens_max = 20;
@@ -256,8 +257,7 @@ TEST(DeadlineTest, RequestsBehindTooManyOutputsAreRefusedByTheFirstPlan) {
   for (uint64_t id = 1; id <= 20; ++id) fixture.Add(SchedulerFixture::Ask(id, 20, 20, 1));
   fixture.TimedStepsToTheEnd();
   for (uint64_t id = 21; id <= 50; ++id) {
-    Request request = fixture.AskBy(id, 20, 1000);
-    request.prompt.assign(20, static_cast<TokenId>(100 + id));
+    Request request = fixture.AskUncached(id, 20, 1000);
     request.output_tokens_max = 20;
     fixture.Add(std::move(request));
   }
